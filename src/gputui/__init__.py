@@ -1,0 +1,29 @@
+"""gputui: Nsight Compute reports opened and explained in the terminal.
+
+The Python API is resolved lazily, so that ``import gputui`` costs nothing:
+
+>>> report = gputui.open_report("run.ncu-rep")
+>>> gputui.diagnose(report.kernels[0]).verdict.id
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+__all__ = ["__version__", "diagnose", "open_report"]
+
+if TYPE_CHECKING:
+    from gputui.analysis.engine import diagnose
+    from gputui.formats import open_report
+
+_HOMES = {"open_report": "gputui.formats", "diagnose": "gputui.analysis.engine"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)

@@ -1,0 +1,167 @@
+"""The diagnosis of one kernel: verdict, findings in rank, what could not be checked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from gputui.analysis.facts import MEMORY_BREAKDOWN, SM_BREAKDOWN, TENSOR_PRECISIONS, Facts, breakdown_parts
+from gputui.analysis.finding import SEVERITIES, Finding, Gauges, NotChecked, Verdict
+from gputui.analysis.kernel_names import KernelIdentity
+from gputui.analysis.roofline import CONCEPTS as ROOFLINE_CONCEPTS
+from gputui.analysis.roofline import Roofline, roofline_of
+from gputui.analysis.rules import all_rules
+from gputui.analysis.verdict import settle, verdict_of
+from gputui.model.kernel import Kernel
+from gputui.model.metrics import dictionary, names_of
+from gputui.model.report import Report
+
+WASTE = frozenset(
+    {
+        "uncoalesced-load", "uncoalesced-store", "bank-conflicts", "partial-warp", "register-spill",
+        "thread-divergence", "tensor-cores-unused", "fp64-on-slow-part",
+    }
+)  # fmt: skip
+"""Findings of work that need not be done: a kernel with one of 10 % or more is not at its roof."""
+
+_CONCEPTS = (
+    "duration", "sm_pct", "memory_pct", "dram_pct", "l2_pct", "l1_pct", "l1_elapsed_pct", "tensor_pct",
+    "tensor_type_pct", "tensor_tc_pct", "sm_count", "waves", "issue_active", "eligible_warps", "warp_latency",
+    "achieved_occupancy_pct", "theoretical_occupancy_pct", "warp_execution_efficiency_pct", "dram_bytes",
+    "dram_bytes_per_s", *(f"tensor_ops_{precision}" for precision in TENSOR_PRECISIONS),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Everything said about one kernel.
+
+    ``findings`` are ranked, validity apart in ``validity``; ``explained`` names, per finding id, the finding that
+    explains it.
+    """
+
+    kernel: Kernel
+    identity: KernelIdentity
+    verdict: Verdict
+    gauges: Gauges
+    roofline: Roofline
+    findings: tuple[Finding, ...]
+    validity: tuple[Finding, ...]
+    explained: dict[str, str]
+    not_checked: tuple[NotChecked, ...]
+
+
+def diagnose(kernel: Kernel, launches: int = 1, cache_control: str | None = None) -> Diagnosis:
+    """The diagnosis of ``kernel``; ``launches`` is how often the report holds the same function and shape."""
+    facts = Facts(kernel, launches, cache_control)
+    verdict = verdict_of(facts)
+    found: list[Finding] = []
+    not_checked: list[NotChecked] = []
+    table = dictionary()
+    for rule in all_rules().values():
+        missing = rule.missing(facts)
+        if missing:
+            sections = tuple(dict.fromkeys(table[concept].section for concept in missing))
+            not_checked.append(NotChecked(rule.id, missing, sections))
+            continue
+        hit = rule.check(facts, verdict)
+        if hit is not None:
+            found.append(rule.finding(hit))
+    waste_gain = max((finding.max_speedup or 1.0 for finding in found if finding.id in WASTE), default=1.0)
+    verdict = settle(verdict, facts, waste_gain)
+    if verdict.at_roof:
+        found = [finding for finding in found if finding.family not in ("occupancy", "stalls")]
+    ranked, explained = rank([finding for finding in found if finding.family != "validity"])
+    roofline = roofline_of(facts)
+    return Diagnosis(
+        kernel=kernel,
+        identity=facts.identity,
+        verdict=verdict,
+        gauges=_gauges(facts, roofline),
+        roofline=roofline,
+        findings=ranked,
+        validity=tuple(finding for finding in found if finding.family == "validity"),
+        explained=explained,
+        not_checked=tuple(not_checked),
+    )
+
+
+def rank(findings: Iterable[Finding]) -> tuple[tuple[Finding, ...], dict[str, str]]:
+    """Findings by score, then severity, then id, those that another one explains behind; and who explains whom."""
+    ordered = sorted(findings, key=lambda finding: (-finding.score, SEVERITIES.index(finding.severity), finding.id))
+    explained: dict[str, str] = {}
+    for cause in ordered:
+        if cause.id in explained:
+            continue
+        for effect in cause.effects:
+            if any(finding.id == effect for finding in ordered):
+                explained.setdefault(effect, cause.id)
+    causes = [finding for finding in ordered if finding.id not in explained]
+    effects = [finding for finding in ordered if finding.id in explained]
+    return (*causes, *effects), explained
+
+
+def needed_names() -> tuple[str, ...]:
+    """Every metric name that verdicts, rules and roofline may read, but for the parts that breakdowns name."""
+    concepts = dict.fromkeys(_CONCEPTS)
+    concepts.update(dict.fromkeys(ROOFLINE_CONCEPTS))
+    for rule in all_rules().values():
+        concepts.update(dict.fromkeys(rule.concepts))
+    return (*names_of(concepts), SM_BREAKDOWN, MEMORY_BREAKDOWN)
+
+
+def prepare(
+    report: Report,
+    kernels: Sequence[Kernel] | None = None,
+    progress: Callable[[int, int], bool] | None = None,
+) -> None:
+    """Read what the diagnosis of these kernels (all, where ``None``) needs, in few round trips.
+
+    ``progress(done, total)`` is called between batches and stops the reading where it answers ``False``.
+    """
+    kernels = report.kernels if kernels is None else kernels
+    report.prefetch(needed_names(), kernels, progress)
+    parts = dict.fromkeys(
+        name
+        for kernel in kernels
+        if kernel.has_fetched((SM_BREAKDOWN, MEMORY_BREAKDOWN))
+        for breakdown in (SM_BREAKDOWN, MEMORY_BREAKDOWN)
+        for name in breakdown_parts(kernel, breakdown)
+    )
+    if parts:
+        report.prefetch(tuple(parts), kernels, progress)
+
+
+def diagnoser(report: Report) -> Callable[[Kernel], Diagnosis]:
+    """What diagnoses a kernel of this report, knowing its other launches and how it was collected."""
+    counts = Counter((kernel.demangled, kernel.grid, kernel.block) for kernel in report.kernels)
+
+    def diagnose_one(kernel: Kernel) -> Diagnosis:
+        launches = counts[kernel.demangled, kernel.grid, kernel.block]
+        return diagnose(kernel, launches, report.session.cache_control)
+
+    return diagnose_one
+
+
+def diagnose_all(report: Report) -> list[Diagnosis]:
+    """The diagnosis of every kernel of the report, in its order."""
+    prepare(report)
+    return list(map(diagnoser(report), report.kernels))
+
+
+def _gauges(facts: Facts, roofline: Roofline) -> Gauges:
+    return Gauges(
+        sm_pct=facts.sm,
+        memory_pct=facts.number("memory_pct"),
+        dram_pct=facts.levels.get("dram"),
+        l2_pct=facts.levels.get("l2"),
+        l1_pct=facts.levels.get("l1"),
+        tensor_pct=facts.tensor,
+        achieved_occupancy_pct=facts.number("achieved_occupancy_pct"),
+        theoretical_occupancy_pct=facts.number("theoretical_occupancy_pct"),
+        warp_execution_efficiency_pct=facts.number("warp_execution_efficiency_pct"),
+        achieved_flop_per_s=roofline.achieved_flop_per_s,
+        dram_bytes_per_s=facts.number("dram_bytes_per_s"),
+        dram_bytes=facts.number("dram_bytes"),
+    )

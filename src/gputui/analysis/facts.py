@@ -1,0 +1,243 @@
+"""What the rules share about one kernel, worked out once: the units' busy times, the verdict's inputs, the guards.
+
+Names as in the knowledge that the rules stand on: SM is the compute throughput, MEM* the largest of the memory
+throughputs, TEN the tensor pipe's busy share of a kernel that really does tensor operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+
+from gputui.analysis.finding import Evidence, Level
+from gputui.analysis.kernel_names import KernelIdentity, identify
+from gputui.model.kernel import Kernel
+
+SM_BREAKDOWN = "breakdown:sm__throughput.avg.pct_of_peak_sustained_elapsed"
+MEMORY_BREAKDOWN = "breakdown:gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"
+
+TENSOR_PRECISIONS = ("bf16", "fp16", "tf32", "fp8", "fp4", "int8", "int4", "fp64")
+
+_DATA_MOVING_UNITS = ("sm__inst_executed_pipe_lsu", "sm__mio", "idc__", "l1tex__")
+"""Parts of the SM throughput that are loads and stores: a kernel held by them is not held by arithmetic."""
+
+_RULING_PCT = 60.0
+"""A part this busy holds the kernel, whatever happens elsewhere: the verdict's own line."""
+
+_LEVEL_OF_PREFIX: Mapping[str, Level] = {
+    "dram__": "dram",
+    "fbpa__": "dram",
+    "lts__": "l2",
+    "ltc__": "l2",
+    "syslts__": "l2",
+    "l1tex__": "l1",
+}
+
+
+def breakdown_parts(kernel: Kernel, breakdown: str) -> tuple[str, ...]:
+    """The metrics that a throughput is the largest of, by name, as the report lists them."""
+    metric = kernel.metric(breakdown)
+    if metric is None or not isinstance(metric.value, str):
+        return ()
+    return tuple(name.strip() for name in metric.value.split(",") if name.strip())
+
+
+class Facts:
+    """One kernel's numbers.
+
+    ``launches`` counts the report's launches of the same function with the same shape; ``cache_control`` is ncu's
+    option (``"all"``, ``"none"``) where the report tells it.
+    """
+
+    def __init__(self, kernel: Kernel, launches: int = 1, cache_control: str | None = None) -> None:
+        self.kernel = kernel
+        self.device = kernel.device
+        self.launches = launches
+        self.cache_control = cache_control
+
+    def number(self, concept: str) -> float | None:
+        return self.kernel.number(concept)
+
+    def evidence(self, concept: str, threshold: float | None = None) -> Evidence:
+        """The concept's value as evidence. Only for concepts that the rule knows to be there."""
+        value = self.kernel.value(concept)
+        assert value is not None, concept
+        return Evidence(value.metric, value.value, value.unit, threshold)
+
+    @cached_property
+    def identity(self) -> KernelIdentity:
+        return identify(self.kernel.name, self.kernel.demangled)
+
+    @cached_property
+    def sm_count(self) -> int | None:
+        """SMs that the launch could use: fewer than the device's under MIG or a green context."""
+        count = self.number("sm_count")
+        return int(count) if count else self.device.sm_count
+
+    @cached_property
+    def busy(self) -> Mapping[str, float]:
+        """Percent of the elapsed time that each part of the GPU was busy, by metric name.
+
+        The parts of NVIDIA's two throughput breakdowns, but for those that sum up others (``gpu__…``); where the report
+        has none, the throughputs themselves.
+        """
+        parts: dict[str, float] = {}
+        for breakdown in (SM_BREAKDOWN, MEMORY_BREAKDOWN):
+            for name in breakdown_parts(self.kernel, breakdown):
+                metric = self.kernel.metric(name)
+                if metric is not None and metric.number is not None and not name.startswith("gpu__"):
+                    parts[name] = metric.number
+        if not parts:
+            for concept in ("sm_pct", "dram_pct", "l2_pct", "l1_elapsed_pct", "memory_pct"):
+                value = self.kernel.value(concept)
+                if value is not None and not (concept == "memory_pct" and len(parts) > 1):
+                    parts[value.metric] = value.value
+        return parts
+
+    def bound(self, factor: Callable[[str], float]) -> float | None:
+        """The most a kernel can gain when each part's busy time shrinks to ``factor(metric name)`` of itself.
+
+        The time now over the largest busy time that remains; ``None`` where no part's time is known. Where a part
+        holds the kernel and keeps its work there is nothing to gain: padding away the bank conflicts of a transpose at
+        86 % of DRAM made it 1 % faster.
+        """
+        if not self.busy:
+            return None
+        now = max(self.busy.values())
+        remaining = max(percent * factor(name) for name, percent in self.busy.items())
+        if now >= _RULING_PCT and remaining >= 0.98 * now:
+            return 1.0
+        return max(1.0, 100 / remaining) if remaining > 0 else None
+
+    @cached_property
+    def sm(self) -> float | None:
+        return self.number("sm_pct")
+
+    @cached_property
+    def levels(self) -> Mapping[Level, float]:
+        """Busy percent by memory level, elapsed; L1 from its own throughput or else its parts of the breakdown."""
+        found: dict[Level, float] = {}
+        for level, concept in (("dram", "dram_pct"), ("l2", "l2_pct"), ("l1", "l1_elapsed_pct")):
+            value = self.number(concept)
+            if value is not None:
+                found[level] = value  # type: ignore[index]
+        for name in breakdown_parts(self.kernel, MEMORY_BREAKDOWN):
+            level_of_part = _level_of(name)
+            if level_of_part is not None and name in self.busy:
+                found[level_of_part] = max(found.get(level_of_part, 0.0), self.busy[name])
+        return found
+
+    @cached_property
+    def memory(self) -> float | None:
+        """MEM*: the largest of the memory throughput and its levels."""
+        values = [*self.levels.values()]
+        whole = self.number("memory_pct")
+        if whole is not None:
+            values.append(whole)
+        return max(values, default=None)
+
+    @cached_property
+    def level(self) -> Level | None:
+        """The busiest memory level.
+
+        On GPUs with a divided L2 its throughput holds parts that only pass DRAM's bytes on (a plain copy on an H200:
+        L2 93 %, DRAM 86 %, no listed part of L2 over 57 %): there DRAM leads unless a listed part of L2 is busier.
+        """
+        busiest = max(self.levels, key=lambda level: self.levels[level], default=None)
+        dram = self.levels.get("dram", 0.0)
+        if busiest == "l2" and dram >= 40 and self._listed_l2 is not None and self._listed_l2 < dram:
+            return "dram"
+        return busiest
+
+    @cached_property
+    def _listed_l2(self) -> float | None:
+        """The busiest part of L2 in the memory breakdown."""
+        return max((pct for name, pct in self.busy.items() if name.startswith(("lts__", "ltc__"))), default=None)
+
+    @cached_property
+    def leading_level(self) -> Level | None:
+        """The busiest level where it is at least 40 % busy and half as busy again as the next one."""
+        ranked = sorted(self.levels.values(), reverse=True)
+        if not ranked or ranked[0] < 40 or (len(ranked) > 1 and ranked[0] < 1.5 * ranked[1]):
+            return None
+        return self.level
+
+    @cached_property
+    def does_tensor(self) -> bool | None:
+        """Whether the kernel does tensor operations at all; ``None`` where the report cannot tell.
+
+        On Ampere and Hopper plain kernels show up to 3 % of tensor pipe use, because constants are moved through it:
+        so the counted operations decide, then the Hopper pipe that leaves such moves out, then 5 %.
+        """
+        counts = [self.number(f"tensor_ops_{precision}") for precision in TENSOR_PRECISIONS]
+        known = [count for count in counts if count is not None]
+        if known:
+            return sum(known) > 0
+        typed = self.number("tensor_type_pct")
+        if typed is not None:
+            return typed > 0
+        use = self.number("tensor_pct")
+        return None if use is None else use >= 5
+
+    @cached_property
+    def tensor(self) -> float | None:
+        """TEN in percent: 0 where no tensor operation is done, ``None`` where the report cannot tell."""
+        if self.does_tensor is None:
+            return None
+        if not self.does_tensor:
+            return 0.0
+        return max((use for use in map(self.number, ("tensor_pct", "tensor_tc_pct")) if use is not None), default=None)
+
+    @cached_property
+    def busiest(self) -> float | None:
+        """max(SM, MEM*, TEN): what latency and occupancy advice can gain at most is 100 over this."""
+        return max((value for value in (self.sm, self.memory, self.tensor) if value is not None), default=None)
+
+    @property
+    def latency_bound_gain(self) -> float | None:
+        return None if not self.busiest else max(1.0, 100 / self.busiest)
+
+    @cached_property
+    def top_sm_part(self) -> str | None:
+        """The busiest part of the SM throughput, by metric name."""
+        parts = [name for name in breakdown_parts(self.kernel, SM_BREAKDOWN) if name in self.busy]
+        return max(parts, key=lambda name: self.busy[name], default=None)
+
+    @cached_property
+    def moves_data(self) -> bool:
+        """Whether the busiest part of the SM is loading, storing or fetching constants rather than computing."""
+        return self.top_sm_part is not None and self.top_sm_part.startswith(_DATA_MOVING_UNITS)
+
+    @cached_property
+    def issue(self) -> float | None:
+        """Share of cycles in which a scheduler issues an instruction, 0-1."""
+        return self.number("issue_active")
+
+    @cached_property
+    def starved(self) -> bool:
+        """Whether schedulers lack ready warps: under 0.6 issues a cycle and under one eligible warp."""
+        eligible = self.number("eligible_warps")
+        return self.issue is not None and self.issue < 0.6 and (eligible is None or eligible < 1)
+
+    def stall_share(self, reason: str) -> float | None:
+        """Share (0-1) of a warp's time between two instructions that it waits for this reason."""
+        stall, latency = self.number(f"stall_{reason}"), self.number("warp_latency")
+        return None if stall is None or not latency else stall / latency
+
+    @cached_property
+    def waves(self) -> float | None:
+        return self.number("waves")
+
+    @cached_property
+    def is_matrix_product(self) -> bool:
+        return self.identity.op_class in ("gemm", "conv", "attention")
+
+    @cached_property
+    def is_short(self) -> bool:
+        """Under 5 µs: about what starting a kernel costs, and too short for steady percentages."""
+        duration = self.kernel.duration_ns
+        return duration is not None and duration < 5000
+
+
+def _level_of(name: str) -> Level | None:
+    return next((level for prefix, level in _LEVEL_OF_PREFIX.items() if name.startswith(prefix)), None)

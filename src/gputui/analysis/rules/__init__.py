@@ -1,0 +1,96 @@
+"""The rules: one function a finding, registered under its id with the metrics that it needs.
+
+A rule returns a ``Hit`` where its condition holds. A rule whose metrics the report lacks is not run, and is told as
+not checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from gputui.analysis.finding import Evidence, Finding
+
+if TYPE_CHECKING:
+    from gputui.analysis.facts import Facts
+    from gputui.analysis.finding import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """What a rule found; the rest of the ``Finding`` is the rule's own."""
+
+    confidence: float
+    max_speedup: float | None
+    evidence: tuple[Evidence, ...] = ()
+    params: Mapping[str, Any] = field(default_factory=dict)
+    variant: str = ""
+
+
+Check = Callable[["Facts", "Verdict"], "Hit | None"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """``needs`` are concepts that must all be there; ``"a|b"`` asks for one of two. ``uses`` are read where there."""
+
+    id: str
+    family: str
+    needs: tuple[str, ...]
+    uses: tuple[str, ...]
+    effects: tuple[str, ...]
+    check: Check
+
+    def missing(self, facts: Facts) -> tuple[str, ...]:
+        """The needs that this kernel's report lacks; of alternatives, the first."""
+        return tuple(
+            need.split("|")[0]
+            for need in self.needs
+            if all(facts.number(concept) is None for concept in need.split("|"))
+        )
+
+    @property
+    def concepts(self) -> tuple[str, ...]:
+        return (*(concept for need in self.needs for concept in need.split("|")), *self.uses)
+
+    def finding(self, hit: Hit) -> Finding:
+        return Finding(
+            self.id,
+            self.family,
+            round(hit.confidence, 2),
+            hit.max_speedup,
+            hit.evidence,
+            hit.params,
+            self.effects,
+            hit.variant,
+        )
+
+
+RULES: dict[str, Rule] = {}
+
+
+def rule(
+    id: str,
+    family: str,
+    *,
+    needs: tuple[str, ...] = (),
+    uses: tuple[str, ...] = (),
+    effects: tuple[str, ...] = (),
+) -> Callable[[Check], Check]:
+    """Register a rule. ``effects`` are the ids of findings that this one, where it holds, explains."""
+
+    def register(check: Check) -> Check:
+        if id in RULES:
+            raise ValueError(f"two rules with the id {id}")
+        RULES[id] = Rule(id, family, needs, uses, effects, check)
+        return check
+
+    return register
+
+
+def all_rules() -> Mapping[str, Rule]:
+    """Every rule by id."""
+    from gputui.analysis.rules import compute, launch, memory, occupancy, stalls, validity  # noqa: F401
+
+    return RULES

@@ -1,0 +1,279 @@
+"""Where the bytes go: a full level of the memory, and traffic that need not be."""
+
+from __future__ import annotations
+
+from gputui.analysis.facts import Facts
+from gputui.analysis.finding import Evidence, Verdict
+from gputui.analysis.rules import Hit, rule
+
+_LATENCY_EFFECTS = (
+    "stall-long-scoreboard", "issue-slots", "occupancy-achieved", "l1-bandwidth", "l2-bandwidth", "dram-bandwidth",
+)  # fmt: skip
+
+DRAM_REACHABLE_PCT = 93.0
+"""The DRAM use of the best plain copies: 88-96 % on the GPUs seen."""
+
+
+@rule(
+    "dram-bandwidth",
+    "memory",
+    needs=("dram_pct",),
+    uses=("dram_bytes_per_s", "dram_bytes", "dram_peak_bytes_per_s"),
+    effects=("stall-long-scoreboard", "issue-slots", "occupancy-achieved"),
+)
+def dram_bandwidth(facts: Facts, verdict: Verdict) -> Hit | None:
+    """DRAM at 75 % or more (kernels at 77 % are bandwidth-limited), or the level that holds a memory-bound kernel."""
+    dram = facts.number("dram_pct")
+    if dram is None or facts.is_short or not (dram >= 75 or (verdict.id == "memory-bound" and verdict.level == "dram")):
+        return None
+    params = {
+        "dram_pct": dram,
+        "rate": facts.number("dram_bytes_per_s"),
+        "bytes": facts.number("dram_bytes"),
+        "peak": facts.number("dram_peak_bytes_per_s"),
+    }
+    bytes_unknown = any(params[name] is None for name in ("rate", "bytes", "peak"))
+    bound = max(1.0, DRAM_REACHABLE_PCT / dram)
+    variant = "bytes-unknown" if bytes_unknown else ""
+    return Hit(0.9, bound, (facts.evidence("dram_pct", 75.0),), params, variant)
+
+
+@rule(
+    "l2-bandwidth", "memory", needs=("l2_pct",), uses=("l2_hit_pct",), effects=("stall-long-scoreboard", "issue-slots")
+)
+def l2_bandwidth(facts: Facts, verdict: Verdict) -> Hit | None:
+    """A full L2 is never done: its traffic falls with reuse in registers and shared memory."""
+    if verdict.id != "memory-bound" or verdict.level != "l2" or facts.is_short:
+        return None
+    l2 = facts.levels["l2"]
+    bound = facts.bound(lambda name: 0.0 if name.startswith(("lts__", "ltc__", "syslts__")) else 1.0)
+    hit_rate = facts.number("l2_hit_pct")
+    return Hit(
+        0.5,
+        bound,
+        (facts.evidence("l2_pct", 60.0),),
+        {"l2_pct": l2, "dram_pct": facts.levels.get("dram"), "hit_pct": hit_rate},
+    )
+
+
+@rule("l1-bandwidth", "memory", needs=("l1_elapsed_pct|l1_pct",), uses=("l1_hit_pct",), effects=("issue-slots",))
+def l1_bandwidth(facts: Facts, verdict: Verdict) -> Hit | None:
+    """The load/store unit or L1 and shared memory hold the kernel: fewer, wider accesses help."""
+    if verdict.id != "memory-bound" or verdict.level != "l1" or facts.is_short:
+        return None
+    l1 = max(facts.levels.get("l1", 0.0), facts.sm or 0.0 if facts.moves_data else 0.0)
+    bound = facts.bound(
+        lambda name: 0.0 if name.startswith(("l1tex__", "sm__mio", "sm__inst_executed_pipe_lsu")) else 1.0
+    )
+    concept = "l1_elapsed_pct" if facts.number("l1_elapsed_pct") is not None else "l1_pct"
+    return Hit(0.55, bound, (facts.evidence(concept, 60.0),), {"l1_pct": l1, "dram_pct": facts.levels.get("dram")})
+
+
+class _Pattern:
+    """How well one direction of the global accesses uses the 32-byte sectors that it moves.
+
+    ``used`` is the used share of the bytes moved (0-1), ``share`` this direction's part of all global sectors.
+    """
+
+    def __init__(self, facts: Facts, direction: str) -> None:
+        other = "store" if direction == "load" else "load"
+        sectors = {d: facts.number(f"global_{d}_sectors") or 0.0 for d in ("load", "store")}
+        requests = facts.number(f"global_{direction}_requests")
+        # Bulk copies (TMA) are no part of the global sectors but fill L2's: against them a few odd loads are nothing.
+        total = max(sum(sectors.values()), facts.number("l2_sectors_from_l1") or 0.0)
+        self.sectors = sectors[direction]
+        self.share = self.sectors / total if total else 0.0
+        self.per_request = self.sectors / requests if requests else None
+        self.evidence: tuple[Evidence, ...] = ()
+        self.used = self._used(facts, direction, other, sectors)
+        if facts.number(f"{direction}_sectors_per_request") is not None:
+            ideal = None if self.used is None or self.per_request is None else self.per_request * self.used
+            self.evidence = (*self.evidence, facts.evidence(f"{direction}_sectors_per_request", ideal))
+
+    def _used(self, facts: Facts, direction: str, other: str, sectors: dict[str, float]) -> float | None:
+        got, most = (facts.number(f"{direction}_bytes_per_sector{part}") for part in ("", "_max"))
+        # 0: all of them are asynchronous copies (LDGSTS), whose bytes this counter leaves out.
+        if got and most:
+            self.evidence = (facts.evidence(f"{direction}_bytes_per_sector", 0.8 * most),)
+            return got / most
+        excess, total = facts.number("l2_sectors_global_excess"), facts.number("l2_sectors_global")
+        if excess is None or not total or not self.sectors:
+            return None
+        # These count both directions together: the sectors are divided as the measured ones are, and the excess belongs
+        # to the direction that needs more sectors a request, what exceeds that one's sectors to the other.
+        rates = {d: facts.number(f"{d}_sectors_per_request") or 0.0 for d in ("load", "store")}
+        parts = {d: total * sectors[d] / sum(sectors.values()) for d in ("load", "store")}
+        wasteful = direction if rates[direction] >= rates[other] else other
+        taken = min(excess, parts[wasteful])
+        own = taken if wasteful == direction else excess - taken
+        if self.per_request is not None:
+            self.per_request *= parts[direction] / self.sectors
+        self.evidence = (facts.evidence("l2_sectors_global_excess", 0.2 * total),)
+        return max(0.0, 1 - own / parts[direction])
+
+
+_PATTERN_USES = (
+    "global_load_requests", "global_store_requests", "load_sectors_per_request", "store_sectors_per_request",
+    "load_bytes_per_sector_max", "store_bytes_per_sector_max", "l1_hit_pct", "dram_pct", "dram_read_bytes",
+    "dram_bytes", "global_load_sectors", "global_store_sectors", "global_load_hit_pct", "l2_sectors_from_l1",
+    "l2_sectors_global",
+)  # fmt: skip
+
+
+def _uncoalesced(facts: Facts, verdict: Verdict, direction: str) -> Hit | None:
+    """Under 80 % of the moved bytes used, in a direction with at least 5 % of the global sectors."""
+    pattern = _Pattern(facts, direction)
+    if pattern.used is None or pattern.used >= 0.8 or pattern.share < 0.05 or facts.is_short:
+        return None
+    used, share = pattern.used, pattern.share
+    # Of the sectors that L1 fetches, the threads' own bytes fill at most this part: loads that hit in L1 use the rest
+    # of a sector that is there already.
+    hits = facts.number("global_load_hit_pct") or facts.number("l1_hit_pct") or 0.0
+    used_below = used if direction == "store" else min(1.0, used / max(0.01, 1 - hits / 100))
+    dram_reads = _share_of_reads(facts)
+
+    def factor(name: str) -> float:
+        if name.startswith(("dram__", "fbpa__", "gpu__dram")):
+            # Partly written sectors are merged in L2, so stores waste no DRAM.
+            return 1 - (1 - used_below) * dram_reads if direction == "load" else 1.0
+        if name.startswith(("lts__lts2xbar", "l1tex__m_xbar2l1tex", "lts__d_sectors_fill")):
+            return used_below if direction == "load" else 1.0
+        if name.startswith(("lts__xbar2lts", "l1tex__m_l1tex2xbar")):
+            return used_below if direction == "store" else 1.0
+        if name.startswith(("lts__", "ltc__")):
+            return 1 - (1 - used_below) * share
+        if name.startswith("l1tex__"):
+            return 1 - (1 - used) * share
+        return 1.0
+
+    confidence = 0.85 if verdict.id == "memory-bound" else 0.6 * min(1.0, 2 * share)
+    # Sectors that L1 serves again cost little (float4 row loads on an H100: +3 % DRAM bytes), and gathers are irregular
+    # by nature.
+    absorbed = used_below >= 0.8 and facts.level != "l1"
+    if absorbed or facts.identity.op_class in ("embedding", "sparse", "sort-scan"):
+        confidence /= 2
+    params = {
+        "used_pct": 100 * used,
+        "used_bytes": 32 * used,
+        "sectors": pattern.per_request,
+        "ideal": None if pattern.per_request is None else max(1.0, pattern.per_request * used),
+        "wasted_pct": 100 * (1 - used),
+    }
+    return Hit(confidence, facts.bound(factor), pattern.evidence, params)
+
+
+def _share_of_reads(facts: Facts) -> float:
+    read, both = facts.number("dram_read_bytes"), facts.number("dram_bytes")
+    return min(1.0, read / both) if read is not None and both else 1.0
+
+
+@rule(
+    "uncoalesced-load",
+    "memory",
+    needs=("load_bytes_per_sector|l2_sectors_global_excess", "global_load_sectors", "global_load_requests"),
+    uses=_PATTERN_USES,
+    effects=(*_LATENCY_EFFECTS, "stall-lg-throttle"),
+)
+def uncoalesced_load(facts: Facts, verdict: Verdict) -> Hit | None:
+    return _uncoalesced(facts, verdict, "load")
+
+
+@rule(
+    "uncoalesced-store",
+    "memory",
+    needs=("store_bytes_per_sector|l2_sectors_global_excess", "global_store_sectors", "global_store_requests"),
+    uses=_PATTERN_USES,
+    effects=(*_LATENCY_EFFECTS, "stall-lg-throttle", "stall-drain"),
+)
+def uncoalesced_store(facts: Facts, verdict: Verdict) -> Hit | None:
+    return _uncoalesced(facts, verdict, "store")
+
+
+@rule(
+    "bank-conflicts",
+    "memory",
+    needs=("shared_wavefronts_excess|shared_load_conflicts",),
+    uses=(
+        "shared_wavefronts", "shared_nway", "shared_load_conflicts", "shared_store_conflicts",
+        "shared_load_wavefronts", "shared_store_wavefronts", "stall_short_scoreboard", "stall_mio_throttle",
+        "warp_latency",
+    ),
+    effects=("l1-bandwidth", "issue-slots", "stall-short-scoreboard", "stall-mio-throttle"),
+)  # fmt: skip
+def bank_conflicts(facts: Facts, verdict: Verdict) -> Hit | None:
+    """At least 10 % of the shared-memory wavefronts are repeats. The per-instruction excess decides where it is there:
+    the conflict counters include arbitration with other accesses and the needs of wide loads."""
+    wavefronts = facts.number("shared_wavefronts")
+    excess = facts.number("shared_wavefronts_excess")
+    if excess is not None and wavefronts:
+        share, concept = excess / wavefronts, "shared_wavefronts_excess"
+    else:
+        conflicts = _sum(facts, "shared_load_conflicts", "shared_store_conflicts")
+        counted = _sum(facts, "shared_load_wavefronts", "shared_store_wavefronts")
+        if not counted or conflicts is None:
+            return None
+        share, wavefronts, concept = conflicts / counted, counted, "shared_load_conflicts"
+    if share < 0.10 or facts.is_short:
+        return None
+    waits = (facts.stall_share("short_scoreboard") or 0) + (facts.stall_share("mio_throttle") or 0)
+    leads = facts.level == "l1" or facts.moves_data
+    bound = facts.bound(lambda name: 1 - share if name.startswith("l1tex__data") else 1.0)
+    if not leads and not (verdict.id == "latency-bound" and waits > 0.3):
+        bound = 1.0
+    params = {"share_pct": 100 * share, "nway": facts.number("shared_nway") or 1 / (1 - min(share, 0.97))}
+    return Hit(0.85 if leads else 0.5, bound, (facts.evidence(concept, 0.10 * wavefronts),), params)
+
+
+def _sum(facts: Facts, *concepts: str) -> float | None:
+    """The sum of those that the report has; ``None`` where it has none."""
+    values = [value for value in map(facts.number, concepts) if value is not None]
+    return sum(values) if values else None
+
+
+@rule(
+    "register-spill",
+    "memory",
+    needs=("local_load_sectors|local_store_sectors", "local_load_inst|local_store_inst"),
+    uses=(
+        "local_load_sectors", "local_store_sectors", "local_load_inst", "local_store_inst", "global_load_sectors",
+        "global_store_sectors", "inst_executed", "registers_per_thread", "stall_long_scoreboard", "stall_lg_throttle",
+        "warp_latency",
+    ),
+    effects=(
+        "stall-long-scoreboard", "stall-lg-throttle", "issue-slots", "l1-bandwidth", "l2-bandwidth", "uncoalesced-load",
+    ),
+)  # fmt: skip
+def register_spill(facts: Facts, verdict: Verdict) -> Hit | None:
+    """Local memory is over 5 % of the L1 sectors and at least 1 % of the instructions (two guards: small spills that
+    stay in L1 are harmless)."""
+    local = _sum(facts, "local_load_sectors", "local_store_sectors")
+    other = _sum(facts, "global_load_sectors", "global_store_sectors") or 0.0
+    moved, executed = _sum(facts, "local_load_inst", "local_store_inst"), facts.number("inst_executed")
+    if not local or not moved or not executed or facts.is_short:
+        return None
+    share, inst_share = local / (local + other), moved / executed
+    if share <= 0.05 or inst_share < 0.01:
+        return None
+
+    def factor(name: str) -> float:
+        if name.startswith(
+            ("sm__inst_executed_pipe_lsu", "sm__mio", "l1tex__", "lts__", "ltc__", "dram__", "fbpa__", "gpu__dram")
+        ):
+            return 1 - share
+        if name.startswith(("sm__", "idc__")):
+            return 1 - inst_share
+        return 1.0
+
+    bound = facts.bound(factor)
+    waits = (facts.stall_share("long_scoreboard") or 0) + (facts.stall_share("lg_throttle") or 0)
+    if bound is not None and verdict.id != "memory-bound" and facts.number("warp_latency"):
+        # What is not spent waiting for memory does not go away with the spills.
+        bound = min(bound, 1 / (1 - min(0.99, waits * share)))
+    concept = "local_load_sectors" if facts.number("local_load_sectors") is not None else "local_store_sectors"
+    evidence = (facts.evidence(concept, 0.05 * (local + other)),)
+    params = {
+        "share_pct": 100 * share,
+        "inst_pct": 100 * inst_share,
+        "registers": facts.number("registers_per_thread"),
+    }
+    return Hit(0.8, bound, evidence, params)

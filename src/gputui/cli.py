@@ -1,0 +1,229 @@
+"""The command line. It holds no arithmetic; whatever is heavy is imported where it is used."""
+
+from __future__ import annotations
+
+import os
+import sys
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gputui import __version__
+from gputui.errors import EXIT_INTERRUPTED, EXIT_USAGE, GputuiError
+
+if TYPE_CHECKING:
+    from gputui.analysis.engine import Diagnosis
+    from gputui.model.report import Report
+    from gputui.wording import ReaderLevel, Wording
+
+app = typer.Typer(
+    name="gputui",
+    help="Why is this GPU kernel slow, and what to change next: Nsight Compute reports explained in the terminal.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+class ExplainFormat(str, Enum):
+    text = "text"
+    json = "json"
+    markdown = "markdown"
+
+
+class ExportFormat(str, Enum):
+    csv = "csv"
+    json = "json"
+
+
+class Level(str, Enum):
+    pytorch = "pytorch"
+    triton = "triton"
+    cuda = "cuda"
+
+
+class Language(str, Enum):
+    en = "en"
+    ja = "ja"
+
+
+LevelOption = Annotated[Level | None, typer.Option(help="Whom the advice is for; default: what fits the kernel.")]
+LanguageOption = Annotated[Language | None, typer.Option("--lang", help="Language; default: that of the locale.")]
+KernelOption = Annotated[str | None, typer.Option(help="Only kernels whose name this regular expression finds.")]
+AsciiOption = Annotated[bool, typer.Option("--ascii", help="Draw with ASCII characters alone.")]
+MouseOption = Annotated[bool, typer.Option("--no-mouse", help="Leave the mouse to the terminal.")]
+
+
+def _print_version(value: bool) -> None:
+    if value:
+        typer.echo(f"gputui {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    if debug:
+        os.environ["GPUTUI_DEBUG"] = "1"
+
+
+@app.command("open")
+def open_(
+    paths: Annotated[list[Path], typer.Argument(help="Reports, or folders of reports.", metavar="PATH...")],
+    lang: LanguageOption = None,
+    level: LevelOption = None,
+    ascii: AsciiOption = False,
+    no_mouse: MouseOption = False,
+) -> None:
+    """Open reports in the terminal: kernels, why each is slow, roofline, all metrics."""
+    _open(paths, lang, level, ascii=ascii, mouse=not no_mouse)
+
+
+@app.command()
+def demo(
+    lang: LanguageOption = None,
+    level: LevelOption = None,
+    ascii: AsciiOption = False,
+    no_mouse: MouseOption = False,
+) -> None:
+    """Open the report that ships with gputui: twelve slow kernels and their cures. Needs no GPU and no Nsight."""
+    from gputui.data import demo_report
+
+    _open([demo_report()], lang, level, ascii=ascii, mouse=not no_mouse)
+
+
+@app.command()
+def explain(
+    path: Annotated[Path, typer.Argument(help="A report.")],
+    kernel: KernelOption = None,
+    format: Annotated[ExplainFormat, typer.Option(help="What to print.")] = ExplainFormat.text,
+    level: LevelOption = None,
+    lang: LanguageOption = None,
+    ascii: AsciiOption = False,
+) -> None:
+    """Say why the kernels of a report are slow and what to change next."""
+    from gputui.formats import open_report
+
+    report = open_report(path)
+    try:
+        _explain(report, _pattern(kernel), format, level, _words(lang), ascii=ascii)
+    finally:
+        report.close()
+
+
+@app.command()
+def export(
+    path: Annotated[Path, typer.Argument(help="A report.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The file to write.")],
+    format: Annotated[ExportFormat, typer.Option(help="csv: a row a launch, a column a metric; json: with units.")],
+    kernel: KernelOption = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
+) -> None:
+    """Write every metric of every kernel, in base units, for a notebook or a spreadsheet."""
+    from gputui.formats import open_report
+    from gputui.render.table import write_csv, write_json
+
+    pattern = _pattern(kernel)
+    if output.exists() and not force:
+        raise GputuiError(str(output), "is there already", "Choose another name, or add --force")
+    report = open_report(path)
+    try:
+        report.kernels = [one for one in report.kernels if pattern.search(one.demangled) or pattern.search(one.name)]
+        (write_csv if format is ExportFormat.csv else write_json)(report, output)
+    finally:
+        report.close()
+    typer.echo(f"{output}: {len(report.kernels)} kernels", err=True)
+
+
+def _words(language: Language | None) -> Wording:
+    from gputui.wording import language_of_locale, wording
+
+    return wording(language.value if language else language_of_locale())
+
+
+def _pattern(expression: str | None) -> Any:
+    import re
+
+    try:
+        return re.compile(expression or "")
+    except re.error as error:
+        raise GputuiError(f"--kernel {expression}", f"is no regular expression ({error})") from error
+
+
+def _open(paths: list[Path], lang: Language | None, level: Level | None, *, ascii: bool, mouse: bool) -> None:
+    from gputui.terminal import can_draw, wants_ascii
+
+    words = _words(lang)
+    ascii = ascii or wants_ascii()
+    if can_draw():
+        from gputui.views.app import run
+
+        status = run(paths, language=words.language, level=level.value if level else None, ascii=ascii, mouse=mouse)
+        raise typer.Exit(status)
+    from gputui.formats import find_reports, open_report
+
+    for path in find_reports(paths):
+        report = open_report(path)
+        try:
+            _explain(report, _pattern(None), ExplainFormat.text, level, words, ascii=ascii)
+        finally:
+            report.close()
+
+
+def _explain(
+    report: Report, pattern: Any, format: ExplainFormat, level: Level | None, words: Wording, *, ascii: bool
+) -> None:
+    from gputui.analysis.engine import diagnose_all
+
+    diagnoses: list[Diagnosis] = [
+        one for one in diagnose_all(report) if pattern.search(one.kernel.demangled) or pattern.search(one.kernel.name)
+    ]
+    if report.kernels and not diagnoses:
+        raise GputuiError(f"--kernel {pattern.pattern}", f"matches none of the {len(report.kernels)} kernels")
+    reader: ReaderLevel | None = level.value if level else None
+    if format is ExplainFormat.json:
+        import json
+
+        from gputui.render.schema import report_json
+
+        typer.echo(json.dumps(report_json(report, diagnoses, words), allow_nan=False))
+    elif format is ExplainFormat.markdown:
+        from gputui.render.markdown import report_markdown
+
+        typer.echo(report_markdown(report, diagnoses, words, reader), nl=False)
+    else:
+        from rich.console import Console
+
+        from gputui.render.text import report_text
+        from gputui.terminal import wants_ascii
+
+        console = Console(highlight=False, markup=False, emoji=False)
+        console.width = min(console.width, 110)
+        for part in report_text(report, diagnoses, words, reader, ascii=ascii or wants_ascii()):
+            console.print(part)
+
+
+def main() -> None:
+    """Run the command line; the one place where errors become a line and an exit status."""
+    try:
+        app()
+    except GputuiError as error:
+        if os.environ.get("GPUTUI_DEBUG"):
+            raise
+        from gputui.terminal import safe
+
+        sys.stderr.write(f"gputui: {safe(str(error))}\n")
+        sys.exit(EXIT_USAGE)
+    except KeyboardInterrupt:
+        sys.exit(EXIT_INTERRUPTED)
+    except BrokenPipeError:
+        # The reader of our output (head, less) has seen enough; nothing more can be flushed to it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)

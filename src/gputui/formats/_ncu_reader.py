@@ -1,0 +1,242 @@
+"""The child process around NVIDIA's native report reader.
+
+Run as a script with the folder of that reader, the report's path and the seconds that one answer may take: it
+answers one JSON line for each JSON line of requests, and ends with its standard input. It imports nothing of gputui,
+so that it starts in a few hundredths of a second; the native code's own output goes to the null device, and if that
+code crashes only this process ends.
+"""
+
+from __future__ import annotations
+
+import codecs
+import faulthandler
+import functools
+import json
+import math
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+_IDENTITY = (
+    "device__attribute_display_name",
+    "device__attribute_compute_capability_major",
+    "device__attribute_compute_capability_minor",
+    "device__attribute_multiprocessor_count",
+    "device__attribute_clock_rate",
+    "device__attribute_memory_clock_rate",
+    "device__attribute_global_memory_bus_width",
+    "device__attribute_l2_cache_size",
+    "launch__grid_size",
+    "launch__block_size",
+    "launch__grid_dim_x",
+    "launch__grid_dim_y",
+    "launch__grid_dim_z",
+    "launch__block_dim_x",
+    "launch__block_dim_y",
+    "launch__block_dim_z",
+    "gpu__time_duration.sum",
+    "gpu__time_duration",
+)
+
+
+def _value(metric: Any) -> float | str | None:
+    """The metric's value; one without a value may hold a meaningless 0, and infinity is no JSON."""
+    if not metric.has_value():
+        return None
+    value = metric.value()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if isinstance(value, (int, float, str)) else None
+
+
+def _text(call: Callable[[], Any], fallback: Any = "") -> Any:
+    """A string of the reader; it raises TypeError on bytes that it cannot decode."""
+    try:
+        return call()
+    except (TypeError, UnicodeError):
+        return fallback
+
+
+def _each(kernels: Iterable[int], read: Callable[[int], Any]) -> dict[str, Any]:
+    """``read`` of each kernel, ``None`` where the reader fails: one bad kernel must not lose the others."""
+    rows = []
+    for index in kernels:
+        try:
+            rows.append(read(index))
+        except Exception:
+            rows.append(None)
+    return {"kernels": rows}
+
+
+class Reader:
+    def __init__(self, library: Any, path: str) -> None:
+        with _suffixed(path) as name:
+            self.context = library.load_report(name)
+        if self.context is None:
+            raise ValueError("not a report")
+        self.messages = {
+            getattr(library, f"MsgType_{kind}", None): short
+            for kind, short in (("OK", "INF"), ("OPTIMIZATION", "OPT"), ("WARNING", "WRN"), ("ERR", "ERR"))
+        }
+        self.workloads = {
+            getattr(library.IAction, f"WorkloadType_{kind}", None): kind.lower() for kind in ("RANGE", "GRAPH")
+        }
+        self.actions: list[tuple[Any, int]] = []
+        for r in range(self.context.num_ranges()):
+            one = self.context.range_by_idx(r)
+            self.actions.extend((one, a) for a in range(one.num_actions()))
+
+    def action(self, index: int) -> Any:
+        one, a = self.actions[index]
+        return one.action_by_idx(a)
+
+    def count(self) -> dict[str, Any]:
+        return {"count": len(self.actions)}
+
+    def identity(self, kernels: list[int]) -> dict[str, Any]:
+        """Name, NVTX stack and the few metrics of each kernel that say what and where it is."""
+        return _each(kernels, self._identity)
+
+    def _identity(self, index: int) -> dict[str, Any]:
+        action = self.action(index)
+        name = _text(action.name)
+        return {
+            "name": name,
+            "demangled": _text(lambda: action.name(action.NameBase_DEMANGLED), name),
+            "workload": self.workloads.get(action.workload_type(), "kernel"),
+            "nvtx": self._nvtx(action),
+            "metrics": self._metrics(action, _IDENTITY),
+        }
+
+    def _nvtx(self, action: Any) -> list[str]:
+        state = action.nvtx_state()
+        if state is None:
+            return []
+        stack: list[str] = []
+        for domain in state.domains():
+            info = state.domain_by_id(domain)
+            ranges = _text(info.push_pop_ranges, ())
+            name = _text(info.name)
+            prefix = "" if name in ("", "<default domain>") else f"{name}@"
+            stack.extend(prefix + one for one in ranges)
+        return stack
+
+    def _metrics(self, action: Any, names: Iterable[str]) -> list[tuple[str, float | str | None, str]]:
+        found = []
+        for name in names:
+            metric = action.metric_by_name(name)
+            if metric is not None:
+                found.append((name, _text(functools.partial(_value, metric), None), _text(metric.unit) or ""))
+        return found
+
+    def metrics(self, kernels: list[int], names: list[str] | None) -> dict[str, Any]:
+        """Of each kernel the metrics of these names, or all of them where names is null."""
+
+        def read(index: int) -> list[tuple[str, float | str | None, str]]:
+            action = self.action(index)
+            return self._metrics(action, action.metric_names() if names is None else names)
+
+        return _each(kernels, read)
+
+    def extras(self, kernel: int) -> dict[str, Any]:
+        """Sections, NVIDIA's rule results, and the labels and descriptions of all metrics of one kernel."""
+        action = self.action(kernel)
+        sections = [
+            {
+                "id": section.identifier(),
+                "name": _text(section.name),
+                "order": section.order(),
+                "metrics": [m.name() for m in (*section.header_metrics(), *section.body_metrics())],
+            }
+            for section in action.sections()
+        ]
+        labels, descriptions = {}, {}
+        for name in action.metric_names():
+            metric = action.metric_by_name(name)
+            if metric is not None:
+                labels[name] = _text(metric.label) or ""
+                descriptions[name] = _text(metric.description) or ""
+        rules = []
+        for rule in _text(action.rule_results_as_dicts, ()):
+            message, speedup = rule.get("rule_message") or {}, rule.get("speedup_estimation") or {}
+            rules.append(
+                {
+                    "rule": rule.get("rule_identifier") or "",
+                    "section": rule.get("section_identifier") or "",
+                    "kind": self.messages.get(message.get("type"), ""),
+                    "title": message.get("title") or rule.get("name") or "",
+                    "message": message.get("message") or "",
+                    "speedup": speedup.get("speedup"),
+                    "global": speedup.get("type") == 2,
+                }
+            )
+        return {"sections": sections, "rules": rules, "labels": labels, "descriptions": descriptions}
+
+
+@contextmanager
+def _suffixed(path: str) -> Iterator[str]:
+    """A name of the file with the suffix that its content needs: the library tells compressed reports by name alone."""
+    with open(path, "rb") as file:
+        suffix = ".ncu-repz" if file.read(4) == b"\x28\xb5\x2f\xfd" else ".ncu-rep"
+    if path.endswith(".ncu-repz") == (suffix == ".ncu-repz"):
+        yield path
+        return
+    import tempfile  # slow to import, seldom needed
+
+    with tempfile.TemporaryDirectory() as folder:
+        name = os.path.join(folder, "report" + suffix)
+        os.symlink(os.path.abspath(path), name)
+        yield name
+
+
+def _replaced(error: UnicodeError) -> tuple[bytes, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    return "\ufffd".encode() * (error.end - error.start), error.end
+
+
+def main() -> None:
+    # Undecodable bytes of a name come as lone surrogates, which no UTF-8 output can hold.
+    codecs.register_error("replaced", _replaced)
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8", errors="replaced", newline="\n")
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.dup2(null, 2)
+
+    def say(answer: dict[str, Any]) -> None:
+        answers.write(json.dumps(answer, ensure_ascii=False) + "\n")
+        answers.flush()
+
+    folder, path, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
+    # A watchdog in C: native code that never returns is ended too, also when the parent is gone.
+    faulthandler.dump_traceback_later(seconds, exit=True, file=null)
+    sys.path.append(folder)
+    try:
+        import ncu_report
+    except Exception as error:
+        say({"error": "import", "text": str(error)})
+        return
+    try:
+        reader = Reader(ncu_report, path)
+    except Exception as error:  # the native library raises whatever it likes; the parent names the file
+        say({"error": "load", "text": str(error)})
+        return
+    say(reader.count())
+    faulthandler.cancel_dump_traceback_later()
+    for line in sys.stdin:
+        faulthandler.dump_traceback_later(seconds, exit=True, file=null)
+        request = json.loads(line)
+        try:
+            answer = getattr(reader, request.pop("do"))(**request)
+        except Exception as error:
+            answer = {"error": "read", "text": f"{type(error).__name__}: {error}"}
+        say(answer)
+        faulthandler.cancel_dump_traceback_later()
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Exception:
+        sys.exit(2)  # 1 is the watchdog's

@@ -1,0 +1,290 @@
+"""Nsight Compute's binary reports (``.ncu-rep``, ``.ncu-repz``, ``.nsight-cuprof-report``).
+
+NVIDIA's own reader opens them, in a child process (``_ncu_reader.py``): it is native code that prints on standard
+error and may crash on a damaged file. Where that reader is not installed, ``ncu`` itself prints the report as CSV.
+What the reader does not tell (cut-off files, versions, clock control) comes from ``_nvr.py``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import weakref
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from gputui.errors import GputuiError
+from gputui.formats import ncu_csv
+from gputui.formats._nvr import MAGIC, ZSTD_MAGIC, Layout, compressed_is_cut, read_layout
+from gputui.formats._units import unit_of
+from gputui.formats.base import Progress, device_of
+from gputui.model.kernel import Dim3, Kernel
+from gputui.model.metrics import Metric
+from gputui.model.report import Extras, MetricSource, Notice, Report, RuleResult, Section
+
+kind = "ncu"
+_BATCH = 256
+_TIMEOUT_S = 120.0
+"""How long the native reader may take for one answer; loading a report of 1 GB takes some ten seconds."""
+_READER = str(Path(__file__).with_name("_ncu_reader.py"))
+_INSTALL = "Install NVIDIA's report reader: pip install ncu-report"
+
+
+def recognises(head: bytes) -> bool:
+    return head.startswith((MAGIC, ZSTD_MAGIC))
+
+
+def open(path: Path, progress: Progress | None = None) -> Report:
+    """The report at ``path``. Raises ``GputuiError`` where it holds no kernel or cannot be read at all."""
+    with path.open("rb") as file:
+        compressed = file.read(4) == ZSTD_MAGIC
+    # The blocks of a compressed report are out of reach: the standard library knows no zstd.
+    layout = Layout(cut=compressed_is_cut(path)) if compressed else read_layout(path)
+    if layout.cut and not layout.results and not compressed:
+        raise _no_kernels(path, layout)
+    library = find_library()
+    report = _open_with_ncu(path) if library is None else _open_native(path, library, progress)
+    report.tool_version, report.session, report.truncated = layout.tool_version, layout.session, layout.cut
+    count = len(report.kernels)
+    if not count:
+        report.close()
+        raise _no_kernels(path, layout)
+    if layout.cut:
+        report.notices.append(Notice("truncated", {"kernels": count, "promised": max(count, layout.results)}))
+    elif layout.damaged or layout.results > count:
+        report.notices.append(Notice("damaged", {"kernels": count, "promised": max(count, layout.results)}))
+    return report
+
+
+def _no_kernels(path: Path, layout: Layout) -> GputuiError:
+    if layout.cut:
+        return GputuiError(str(path), "is cut off before its first kernel", "Copy it again, or collect it again")
+    if layout.damaged or layout.results:
+        return GputuiError(
+            str(path), "is damaged: none of its kernels can be read", "Copy it again, or collect it again"
+        )
+    return GputuiError(
+        str(path), "holds no kernels", "Check ncu's --kernel-name, --launch-skip and --nvtx-include, and profile again"
+    )
+
+
+def find_library() -> Path | None:
+    """The folder to import NVIDIA's reader from, or ``None``.
+
+    Only a folder with the native library in it counts: a stray ``ncu_report.py`` on the path is not NVIDIA's. The
+    package from PyPI wins over the module that ships with Nsight Compute, which may be too old.
+    """
+    entries = [Path(entry) for entry in sys.path if entry]
+    for home in (*(entry / "ncu_report" for entry in entries), *entries):
+        module = home / ("__init__.py" if home.name == "ncu_report" else "ncu_report.py")
+        if module.is_file() and any(home.glob("_ncu_report*")):
+            return home.parent if home.name == "ncu_report" else home
+    return None
+
+
+class NativeSource:
+    """The child process of one open report."""
+
+    def __init__(self, path: Path, library: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._extras: dict[int, Extras] = {}
+        self._child = subprocess.Popen(
+            # Isolated and without site: neither PYTHONPATH nor what lies beside this script or the report counts.
+            [sys.executable, "-I", "-S", _READER, str(library), str(path), str(_TIMEOUT_S)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            encoding="utf-8",
+            errors="replace",
+            start_new_session=True,  # Ctrl+C is for the parent to handle
+        )
+        self._stop = weakref.finalize(self, _stop, self._child)
+        self.count: int = self._answer()["count"]
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._child.stdout is not None
+        line = self._child.stdout.readline()
+        if not line:
+            raise self._failure()
+        try:
+            answer: dict[str, Any] = json.loads(line)
+        except ValueError:
+            self._stop()
+            raise self._error("NVIDIA's report reader gave no sense on it") from None
+        if answer.get("error") == "import":
+            self._stop()
+            raise GputuiError(
+                str(self._path), f"NVIDIA's report reader does not start ({answer['text']})", f"{_INSTALL} --upgrade"
+            )
+        if "error" in answer:
+            raise self._error(f"NVIDIA's report reader cannot read it ({answer['text']})")
+        return answer
+
+    def _failure(self) -> GputuiError:
+        """Why the child is gone: its watchdog exits with 1, a crash of native code with a signal."""
+        try:
+            timed_out = self._child.wait(timeout=5) == 1
+        except subprocess.TimeoutExpired:
+            timed_out = True
+        self._stop()
+        what = f"gave no answer within {_TIMEOUT_S:g} s" if timed_out else "crashed on it"
+        return self._error(f"NVIDIA's report reader {what}")
+
+    def _error(self, message: str) -> GputuiError:
+        return GputuiError(str(self._path), message, "The file is damaged: copy it again, or collect it again")
+
+    def ask(self, do: str, **request: Any) -> dict[str, Any]:
+        with self._lock:
+            if not self._stop.alive:
+                raise GputuiError(str(self._path), "is closed, or its reader has failed", "Open it again")
+            assert self._child.stdin is not None
+            # A child that is gone shows in its answer.
+            with contextlib.suppress(BrokenPipeError):
+                self._child.stdin.write(json.dumps({"do": do, **request}) + "\n")
+                self._child.stdin.flush()
+            return self._answer()
+
+    def fetch(self, indices: Sequence[int], names: Sequence[str] | None) -> list[dict[str, Metric]]:
+        answer = self.ask("metrics", kernels=list(indices), names=None if names is None else list(names))
+        return [
+            {name: Metric(name, value, unit_of(name, unit)) for name, value, unit in row or ()}
+            for row in answer["kernels"]
+        ]
+
+    def extras(self, index: int) -> Extras:
+        if index not in self._extras:
+            self._extras[index] = _extras(self.ask("extras", kernel=index))
+        return self._extras[index]
+
+    def close(self) -> None:
+        # Before the lock: whoever holds it waits for the child's answer.
+        self._child.kill()
+        with self._lock:
+            self._stop()
+
+
+def _stop(child: subprocess.Popen[str]) -> None:
+    child.kill()
+    for pipe in (child.stdin, child.stdout):
+        if pipe is not None:
+            with contextlib.suppress(OSError):
+                pipe.close()
+    child.wait()
+
+
+def _open_native(path: Path, library: Path, progress: Progress | None) -> Report:
+    source = NativeSource(path, library)
+    kernels: list[Kernel] = []
+    unreadable = 0
+    for start in range(0, source.count, _BATCH):
+        batch = range(start, min(start + _BATCH, source.count))
+        for index, row in zip(batch, source.ask("identity", kernels=list(batch))["kernels"], strict=True):
+            unreadable += row is None
+            kernels.append(_kernel(index, row or _UNREADABLE, source))
+        if progress is not None and not progress(len(kernels), source.count):
+            break
+    notices = [Notice("unreadable-kernels", {"count": unreadable})] if unreadable else []
+    return Report(path=str(path), kind=kind, kernels=kernels, source=source, notices=notices)
+
+
+_UNREADABLE: dict[str, Any] = {"name": "", "demangled": "", "workload": "kernel", "nvtx": (), "metrics": ()}
+
+
+def _kernel(index: int, row: dict[str, Any], source: MetricSource) -> Kernel:
+    metrics = {name: Metric(name, value, unit_of(name, unit)) for name, value, unit in row["metrics"]}
+    name = row["name"] or "(unnamed kernel)"
+    return Kernel(
+        index,
+        name,
+        row["demangled"] or name,
+        device_of(metrics),
+        source,
+        grid=_dim3(metrics, "grid"),
+        block=_dim3(metrics, "block"),
+        nvtx=tuple(row["nvtx"]),
+        workload=row["workload"],
+        metrics=metrics.values(),
+    )
+
+
+def _dim3(metrics: dict[str, Metric], what: str) -> Dim3 | None:
+    """The launch's size in three dimensions; reports before 2020.1.1 hold the product alone."""
+
+    def whole(name: str) -> int | None:
+        metric = metrics.get(f"launch__{what}_{name}")
+        return None if metric is None or metric.number is None else int(metric.number)
+
+    x, y, z = (whole(f"dim_{axis}") for axis in "xyz")
+    if x is not None and y is not None and z is not None:
+        return x, y, z
+    size = whole("size")
+    return None if size is None else (size, 1, 1)
+
+
+_MARKUP = (
+    (re.compile(r"@url:(.*?):((?:https?|file)://[^@]*)@"), r"\1 (\2)"),
+    (re.compile(r"@\w+:[^@:]*:([^@]*)@"), r"\1"),
+)
+"""Links in NVIDIA's messages: to a page, and to a section or the source."""
+
+
+def _plain(message: str) -> str:
+    for pattern, plain in _MARKUP:
+        message = pattern.sub(plain, message)
+    return message.strip()
+
+
+def _extras(answer: dict[str, Any]) -> Extras:
+    sections = sorted(answer["sections"], key=lambda section: section["order"])
+    return Extras(
+        sections=tuple(Section(one["id"], one["name"], tuple(one["metrics"])) for one in sections),
+        rules=tuple(
+            RuleResult(
+                rule=rule["rule"],
+                section=rule["section"],
+                kind=rule["kind"],
+                title=rule["title"],
+                message=_plain(rule["message"]),
+                speedup_pct=rule["speedup"],
+                speedup_is_global=rule["global"],
+            )
+            for rule in answer["rules"]
+        ),
+        labels=answer["labels"],
+        descriptions=answer["descriptions"],
+    )
+
+
+def _open_with_ncu(path: Path) -> Report:
+    """The report as ``ncu`` prints it: every metric to six decimals, no sections, rules or descriptions."""
+    ncu = shutil.which("ncu")
+    if ncu is None:
+        raise GputuiError(str(path), "needs NVIDIA's report reader, which is not installed", _INSTALL)
+    try:
+        # Not --print-units base: that rounds to two decimals.
+        done = subprocess.run(
+            [ncu, "--import", str(path.absolute()), "--page", "raw", "--csv"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise GputuiError(str(path), f"ncu did not print it ({error})", _INSTALL) from error
+    text = done.stdout.decode("utf-8", "replace")
+    kernels, source, _ = ncu_csv.read_text(text)
+    if not kernels and done.returncode:
+        said = re.search(r"==ERROR== (.*)", text + done.stderr.decode("utf-8", "replace"))
+        raise GputuiError(
+            str(path), f"ncu cannot print it ({said[1].strip(' .') if said else f'status {done.returncode}'})", _INSTALL
+        )
+    return Report(
+        path=str(path), kind=kind, kernels=kernels, source=source, notices=[Notice("read-with-ncu", {"ncu": ncu})]
+    )

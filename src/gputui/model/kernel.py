@@ -1,0 +1,101 @@
+"""One kernel launch of a report: its identity at once, its metrics when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from gputui.model.metrics import Metric, Value, resolve
+
+if TYPE_CHECKING:
+    from gputui.model.device import Device
+    from gputui.model.report import MetricSource
+
+Dim3 = tuple[int, int, int]
+
+
+class Kernel:
+    """A launch, identified by its place in the report (``index``), never by its name: names repeat.
+
+    ``name`` is the function's short name, ``demangled`` the full one. ``grid`` and ``block`` are ``None`` where the
+    report does not tell them. ``nvtx`` is the stack of NVTX push/pop ranges around the launch, outermost first.
+    ``workload`` is ``"kernel"``, ``"range"`` or ``"graph"``: what one row of the report stands for.
+    """
+
+    __slots__ = (
+        "_complete", "_metrics", "_source", "_values",
+        "block", "demangled", "device", "grid", "index", "name", "nvtx", "workload",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        index: int,
+        name: str,
+        demangled: str,
+        device: Device,
+        source: MetricSource,
+        *,
+        grid: Dim3 | None = None,
+        block: Dim3 | None = None,
+        nvtx: tuple[str, ...] = (),
+        workload: str = "kernel",
+        metrics: Iterable[Metric] = (),
+    ) -> None:
+        self.index = index
+        self.name = name
+        self.demangled = demangled
+        self.device = device
+        self.grid = grid
+        self.block = block
+        self.nvtx = nvtx
+        self.workload = workload
+        self._source = source
+        self._metrics: dict[str, Metric | None] = {metric.name: metric for metric in metrics}
+        self._values: dict[str, Value | None] = {}
+        self._complete = False
+
+    def metric(self, name: str) -> Metric | None:
+        """The metric of exactly this name, or ``None`` where the report lacks it."""
+        if name not in self._metrics:
+            if self._complete:
+                return None
+            self.store(self._source.fetch([self.index], [name])[0], [name])
+        return self._metrics[name]
+
+    def value(self, concept: str) -> Value | None:
+        """The concept's value, or ``None`` where the report does not tell. ``KeyError`` for an unknown concept."""
+        if concept not in self._values:
+            self._values[concept] = resolve(concept, self.metric)
+        return self._values[concept]
+
+    def number(self, concept: str) -> float | None:
+        value = self.value(concept)
+        return None if value is None else value.value
+
+    def metrics(self) -> Mapping[str, Metric]:
+        """Every metric of this launch by name, in the report's own order."""
+        if not self._complete:
+            everything = self._source.fetch([self.index], None)[0]
+            self._metrics = dict(everything)
+            self._complete = True
+        return {name: metric for name, metric in self._metrics.items() if metric is not None}
+
+    def has_fetched(self, names: Iterable[str]) -> bool:
+        return self._complete or all(name in self._metrics for name in names)
+
+    def store(self, found: Mapping[str, Metric], asked: Iterable[str]) -> None:
+        """Keep what a fetch found; names asked for and not found are known to be absent."""
+        for name in asked:
+            self._metrics[name] = found.get(name)
+
+    @property
+    def duration_ns(self) -> float | None:
+        return self.number("duration")
+
+    @property
+    def blocks(self) -> int | None:
+        return None if self.grid is None else self.grid[0] * self.grid[1] * self.grid[2]
+
+    @property
+    def threads_per_block(self) -> int | None:
+        return None if self.block is None else self.block[0] * self.block[1] * self.block[2]

@@ -1,0 +1,95 @@
+"""The explanation as Markdown, for an issue or a pull request."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from gputui import units
+from gputui.render.text import gain, group_by_function, level_of
+from gputui.terminal import safe
+
+if TYPE_CHECKING:
+    from gputui.analysis.engine import Diagnosis
+    from gputui.model.report import Report
+    from gputui.wording import ReaderLevel, Wording
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&$!])")
+
+
+def escape(text: str) -> str:
+    """A report's own text so that Markdown shows it as it is, on one line."""
+    return _SPECIAL.sub(r"\\\1", safe(text))
+
+
+def report_markdown(
+    report: Report, diagnoses: Sequence[Diagnosis], words: Wording, level: ReaderLevel | None = None
+) -> str:
+    """The whole report: a table of kernels, then the slowest launch of each function explained."""
+    groups = group_by_function(diagnoses)
+    total = sum(diagnosis.kernel.duration_ns or 0 for diagnosis in diagnoses) or None
+    lines = [
+        "# "
+        + words.text(
+            "explain.report",
+            path=escape(report.path),
+            device=escape(", ".join(device.name for device in report.devices)),
+            kernels=len(diagnoses),
+            time=total,
+        ),
+        "",
+        *(f"> {escape(words.notice(notice))}" for notice in report.notices),
+        "",
+        "| % | time | kernel | verdict |",
+        "|--:|--:|---|---|",
+    ]
+    for launches in groups:
+        time = sum(one.kernel.duration_ns or 0 for one in launches) or None
+        share = 100 * time / total if time and total else None
+        count = f" ×{len(launches)}" if len(launches) > 1 else ""
+        lines.append(
+            f"| {units.percent(share)} | {units.duration(time)} | {escape(launches[0].kernel.name)}{count} "
+            f"| {words.verdict_name(launches[0].verdict.id)} |"
+        )
+    for launches in groups:
+        lines += ["", kernel_markdown(launches[0], words, level)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def kernel_markdown(diagnosis: Diagnosis, words: Wording, level: ReaderLevel | None = None) -> str:
+    """One kernel: sentence, gauges, findings with their evidence."""
+    return "\n".join(_kernel(diagnosis, words, level or level_of(diagnosis)))
+
+
+def _kernel(diagnosis: Diagnosis, words: Wording, level: ReaderLevel) -> Iterable[str]:
+    kernel, gauges = diagnosis.kernel, diagnosis.gauges
+    yield f"## {escape(kernel.name)} · {units.duration(kernel.duration_ns)}"
+    yield ""
+    yield f"**{escape(words.verdict(diagnosis.verdict))}**"
+    yield ""
+    yield " · ".join(
+        f"{words.text(f'explain.{key}')} {units.percent(value)}"
+        for key, value in (
+            ("gauge-sm", gauges.sm_pct),
+            ("gauge-memory", gauges.memory_pct),
+            ("gauge-dram", gauges.dram_pct),
+            ("gauge-tensor", gauges.tensor_pct),
+            ("gauge-occupancy", gauges.achieved_occupancy_pct),
+            ("gauge-warps", gauges.warp_execution_efficiency_pct),
+        )
+    )
+    shown = [finding for finding in diagnosis.findings if finding.id not in diagnosis.explained][:3]
+    for number, finding in enumerate(shown, 1):
+        text = words.finding(finding)
+        yield ""
+        yield f"### {number}. {escape(text.title)} ({gain(finding, words)})"
+        yield ""
+        yield f"- {words.text('explain.why')}: {escape(text.why)}"
+        for action in text.actions[level]:
+            yield f"- {words.text('explain.do')}: {escape(action)}"
+        yield f"- {words.text('explain.check')}: {escape(text.verify)}"
+        for one in finding.evidence:
+            threshold = "" if one.threshold is None else f" ({units.quantity(one.threshold, one.unit)})"
+            value = units.quantity(one.value, one.unit)
+            yield f"- {words.text('explain.evidence')}: `{safe(one.metric)}` = {value}{threshold}"

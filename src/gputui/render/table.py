@@ -1,0 +1,71 @@
+"""Every metric of a report as a file for a notebook or a spreadsheet; values in base units."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gputui.errors import GputuiError
+from gputui.terminal import safe
+
+if TYPE_CHECKING:
+    from gputui.model.report import Report
+
+
+def write_csv(report: Report, path: Path) -> None:
+    """A row of names, a row of units, then a row a launch; a metric that a launch lacks is an empty cell."""
+    frame = report.to_frame()
+    units = frame.attrs["units"]
+    frame = frame.map(_cell)
+    frame.columns = [_cell(name) for name in frame.columns]
+    header = frame.columns.to_frame().T.map(lambda name: units.get(name, ""))
+    import pandas as pd
+
+    _write(path, pd.concat([header, frame]).to_csv(index=False))
+
+
+def write_json(report: Report, path: Path) -> None:
+    """``{"units": {metric: unit}, "kernels": [{"index", "name", …, "metrics": {metric: value or null}}]}``."""
+    units: dict[str, str] = {}
+    kernels = []
+    for kernel in report.kernels:
+        metrics = kernel.metrics()
+        units.update((name, metric.unit) for name, metric in metrics.items())
+        kernels.append(
+            {
+                "index": kernel.index,
+                "name": kernel.name,
+                "demangled": kernel.demangled,
+                "grid": kernel.grid,
+                "block": kernel.block,
+                "nvtx": kernel.nvtx,
+                "metrics": {name: _finite(metric.value) for name, metric in metrics.items()},
+            }
+        )
+    _write(path, json.dumps({"units": units, "kernels": kernels}, indent=1, allow_nan=False) + "\n")
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _cell(value: Any) -> Any:
+    """Text as a spreadsheet shows it and never runs it: a leading ``=``, ``+``, ``-`` or ``@`` is quoted."""
+    if not isinstance(value, str):
+        return value
+    text = safe(value)
+    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
+
+
+def _write(path: Path, text: str) -> None:
+    """The whole file or none: written beside its place, then renamed."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise GputuiError(str(path), f"cannot be written ({error.strerror})") from error

@@ -1,0 +1,249 @@
+"""The explanation as plain text for a terminal or a pipe: what ``gputui explain`` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from gputui import units
+from gputui.paint.bars import bar
+from gputui.render.collect import collect_command
+from gputui.terminal import safe
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from gputui.analysis.engine import Diagnosis
+    from gputui.analysis.finding import Finding
+    from gputui.model.report import Report
+    from gputui.wording import ReaderLevel, Wording
+
+SHOWN_FINDINGS = 3
+SHOWN_KERNELS = 10
+
+
+def report_text(
+    report: Report,
+    diagnoses: Sequence[Diagnosis],
+    words: Wording,
+    level: ReaderLevel | None = None,
+    *,
+    ascii: bool = False,
+) -> Iterable[RenderableType]:
+    """What to print for a report: its kernels, then the slowest launch of each explained.
+
+    ``level`` is the reader's; ``None`` takes it from each kernel's library.
+    """
+    groups = group_by_function(diagnoses)
+    total = sum(diagnosis.kernel.duration_ns or 0 for diagnosis in diagnoses) or None
+    yield Text(
+        words.text(
+            "explain.report",
+            path=safe(report.path),
+            device=safe(", ".join(device.name for device in report.devices)),
+            kernels=len(diagnoses),
+            time=total,
+        ),
+        style="bold",
+    )
+    for notice in report.notices:
+        yield Text(f"! {words.notice(notice)}", style="yellow")
+    if len(groups) > 1:
+        yield Text()
+        yield Text(words.text("explain.kernels"), style="bold")
+        yield _kernel_table(groups, total, words, ascii)
+    for launches in groups[:SHOWN_KERNELS]:
+        yield Text()
+        yield from kernel_text(launches[0], words, level, launches=launches, ascii=ascii)
+    if len(groups) > SHOWN_KERNELS:
+        yield Text()
+        yield Text(words.text("explain.more", count=len(groups) - SHOWN_KERNELS))
+    yield from _not_told(groups, words)
+
+
+def group_by_function(diagnoses: Iterable[Diagnosis]) -> list[list[Diagnosis]]:
+    """Launches of one function together, the slowest first; groups by their total time, longest first."""
+    groups: dict[str, list[Diagnosis]] = {}
+    for diagnosis in diagnoses:
+        groups.setdefault(diagnosis.kernel.demangled, []).append(diagnosis)
+    for launches in groups.values():
+        launches.sort(key=lambda diagnosis: -(diagnosis.kernel.duration_ns or 0))
+    return sorted(
+        groups.values(), key=lambda launches: -sum(diagnosis.kernel.duration_ns or 0 for diagnosis in launches)
+    )
+
+
+def level_of(diagnosis: Diagnosis) -> ReaderLevel:
+    """The reader's level that fits the kernel's library."""
+    library = diagnosis.identity.library
+    return "triton" if library == "triton" else "cuda" if library in ("user", "cutlass", "cub-thrust") else "pytorch"
+
+
+def kernel_text(
+    diagnosis: Diagnosis,
+    words: Wording,
+    level: ReaderLevel | None = None,
+    *,
+    launches: Sequence[Diagnosis] = (),
+    ascii: bool = False,
+) -> Iterable[RenderableType]:
+    """One kernel explained: sentence, gauges, up to three findings, notes."""
+    level = level or level_of(diagnosis)
+    kernel = diagnosis.kernel
+    title = Text(safe(kernel.name), style="bold")
+    title.append(f"  {units.duration(kernel.duration_ns)}")
+    yield title
+    yield Text(
+        words.text(
+            "explain.launch",
+            op=diagnosis.identity.op_class,
+            library=diagnosis.identity.library,
+            grid=_dim(kernel.grid),
+            block=_dim(kernel.block),
+        ),
+        style="dim",
+    )
+    if len(launches) > 1:
+        total = sum(one.kernel.duration_ns or 0 for one in launches) or None
+        yield Text(
+            words.text("explain.launches", count=len(launches), time=total, each=kernel.duration_ns), style="dim"
+        )
+    yield Padding(Text(words.verdict(diagnosis.verdict), style="bold cyan"), (1, 0))
+    yield _gauges(diagnosis, words, ascii)
+    yield from _roofline(diagnosis, words)
+    shown = [finding for finding in diagnosis.findings if finding.id not in diagnosis.explained][:SHOWN_FINDINGS]
+    rest = [finding for finding in diagnosis.findings if finding not in shown]
+    if not shown and not diagnosis.verdict.at_roof:
+        key = "nothing-unknown" if diagnosis.verdict.id == "unknown" else "nothing"
+        yield Padding(Text(words.text(f"explain.{key}")), (1, 0, 0, 0))
+    for number, finding in enumerate(shown, 1):
+        yield Text()
+        yield _finding(number, finding, words, level)
+    if rest:
+        yield Text()
+        yield Text(words.text("explain.also"), style="dim")
+        for finding in rest:
+            yield Padding(Text(f"- {words.finding(finding).title}", style="dim"), (0, 0, 0, 2))
+    for finding in diagnosis.validity:
+        if finding.id != "single-launch":
+            yield Text(f"{words.text('explain.note')}: {words.finding(finding).title}", style="dim")
+
+
+def gain(finding: Finding, words: Wording) -> str:
+    """ "up to 3.5×", "minor", or that it is not known."""
+    if finding.max_speedup is None:
+        return words.text("explain.gain-unknown")
+    if finding.severity == "info":
+        return words.text("explain.gain-none")
+    return words.text("explain.gain", gain=finding.max_speedup)
+
+
+def _finding(number: int, finding: Finding, words: Wording, level: ReaderLevel) -> RenderableType:
+    text = words.finding(finding)
+    head = Text(f"{number}  {text.title}", style="bold")
+    head.append(f"   {gain(finding, words)}", style="bold green")
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True, style="dim")
+    table.add_column(overflow="fold")
+    table.add_row(words.text("explain.why"), Text(text.why))
+    table.add_row(words.text("explain.picture"), Text(text.analogy, style="italic"))
+    for index, action in enumerate(text.actions[level]):
+        table.add_row(words.text("explain.do") if index == 0 else "", Text(action))
+    table.add_row(words.text("explain.check"), Text(text.verify))
+    whole = Table.grid()
+    whole.add_row(head)
+    whole.add_row(Padding(table, (0, 0, 0, 3)))
+    return whole
+
+
+def _gauges(diagnosis: Diagnosis, words: Wording, ascii: bool) -> RenderableType:
+    gauges = diagnosis.gauges
+    table = Table.grid(padding=(0, 2))
+    rows = (
+        ("gauge-sm", gauges.sm_pct),
+        ("gauge-memory", gauges.memory_pct),
+        ("gauge-dram", gauges.dram_pct),
+        ("gauge-tensor", gauges.tensor_pct),
+        ("gauge-occupancy", gauges.achieved_occupancy_pct),
+        ("gauge-warps", gauges.warp_execution_efficiency_pct),
+    )
+    achieved = [
+        text
+        for value, text in (
+            (gauges.achieved_flop_per_s, units.flops(gauges.achieved_flop_per_s)),
+            (gauges.dram_bytes_per_s, f"{units.rate(gauges.dram_bytes_per_s)} DRAM"),
+        )
+        if value is not None
+    ]
+    table.add_row(words.text("explain.gauge-achieved"), "", " · ".join(achieved) or units.DASH)
+    for key, value in rows:
+        unused = key == "gauge-tensor" and value == 0
+        text = words.text("explain.not-used") if unused else units.percent(value)
+        table.add_row(words.text(f"explain.{key}"), bar(value, 100, 20, ascii=ascii), text)
+    return table
+
+
+def _roofline(diagnosis: Diagnosis, words: Wording) -> Iterable[RenderableType]:
+    roofline = diagnosis.roofline
+    if roofline.roof_fraction is not None and roofline.point is not None:
+        sentence = words.text(
+            "explain.roofline",
+            fraction=100 * roofline.roof_fraction,
+            precision=roofline.precision,
+            peak=roofline.peak_flop_per_s,
+            intensity=roofline.arithmetic_intensity,
+            ridge=roofline.ridge,
+        )
+        yield Text(f"{sentence} {words.text(f'explain.roofline-source-{roofline.peak_source}')}", style="dim")
+    elif roofline.dram_bytes_per_s is not None and roofline.dram_peak_bytes_per_s is not None:
+        yield Text(
+            words.text("explain.bandwidth", rate=roofline.dram_bytes_per_s, peak=roofline.dram_peak_bytes_per_s),
+            style="dim",
+        )
+
+
+def _kernel_table(
+    groups: Sequence[Sequence[Diagnosis]], total: float | None, words: Wording, ascii: bool
+) -> RenderableType:
+    table = Table.grid(padding=(0, 2))
+    for justify in ("right", "left", "right", "left", "left"):
+        table.add_column(justify=justify, no_wrap=True, overflow="ellipsis")
+    for launches in groups[: 2 * SHOWN_KERNELS]:
+        time = sum(one.kernel.duration_ns or 0 for one in launches) or None
+        share = 100 * time / total if time and total else None
+        name = safe(launches[0].kernel.name)
+        table.add_row(
+            units.percent(share),
+            bar(share, 100, 8, ascii=ascii),
+            units.duration(time),
+            f"{name} ×{len(launches)}" if len(launches) > 1 else name,
+            words.verdict_name(launches[0].verdict.id),
+        )
+    return table
+
+
+def _not_told(groups: Sequence[Sequence[Diagnosis]], words: Wording) -> Iterable[RenderableType]:
+    if not groups:
+        return
+    unchecked = groups[0][0].not_checked
+    if not unchecked:
+        return
+    yield Text()
+    yield Text(words.text("explain.not-told"), style="bold")
+    names = ", ".join(words.finding_name(one.id) for one in unchecked)
+    yield Padding(Text(names), (0, 0, 0, 2))
+    sections = [section for one in unchecked for section in one.sections]
+    yield Padding(Text(words.text("explain.not-told-command", command=collect_command(sections))), (0, 0, 0, 2))
+
+
+def _dim(dim: tuple[int, int, int] | None) -> str:
+    if dim is None:
+        return units.DASH
+    sides = list(dim)
+    while len(sides) > 1 and sides[-1] == 1:
+        sides.pop()
+    return "×".join(f"{side:,}" for side in sides)

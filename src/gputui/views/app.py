@@ -1,0 +1,413 @@
+"""The application: it opens reports and diagnoses kernels in workers, keeps what they found, and tells the screens.
+
+Workers never touch a widget: they post finished results, stamped with the generation they belong to.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import work
+from textual.app import App, SystemCommand
+from textual.screen import Screen
+from textual.widgets import Input
+from textual.worker import Worker, WorkerState, get_current_worker
+
+from gputui.errors import EXIT_NO, EXIT_USAGE, GputuiError
+from gputui.views import actions, settings
+from gputui.views.glyphs import glyphs
+from gputui.views.library import Backlog, Entry, Library, find_reports, load
+from gputui.views.messages import (
+    ExtrasRead,
+    KernelsDiagnosed,
+    LoadFinished,
+    LoadProgressed,
+    MetricsRead,
+    ReportFailed,
+    ReportOpened,
+)
+from gputui.views.screens.error import ErrorScreen
+from gputui.views.screens.help import HelpScreen
+from gputui.views.screens.loading import LoadingScreen
+from gputui.views.screens.main import MainScreen
+from gputui.views.text import shown
+from gputui.views.themes import THEMES
+from gputui.wording import LANGUAGES, READER_LEVELS, ReaderLevel, wording
+
+if TYPE_CHECKING:
+    from gputui.analysis.engine import Diagnosis
+    from gputui.model.report import Extras, Report
+
+_LOG = logging.getLogger("gputui")
+
+
+class GputuiApp(App[int]):
+    """``sources`` are files, folders or reports already open; ``level`` is the reader's, ``None`` to fit the kernel."""
+
+    CSS_PATH = "app.tcss"
+    TITLE = "gputui"
+    ENABLE_COMMAND_PALETTE = True
+    COMMAND_PALETTE_BINDING = "ctrl+p"
+    BINDINGS: ClassVar = actions.bindings("app")
+
+    def __init__(
+        self,
+        sources: Sequence[Path | str | Report],
+        *,
+        language: str = "en",
+        level: ReaderLevel | None = None,
+        ascii: bool = False,
+    ) -> None:
+        super().__init__()
+        remembered = settings.remembered()
+        kept = remembered.get("level")
+        # Without Unicode there is no Japanese either.
+        self.words = wording("en" if ascii or language not in LANGUAGES else language)
+        self.ascii = ascii
+        self.signs = glyphs(ascii)
+        self.level: ReaderLevel | None = level or next((one for one in READER_LEVELS if one == kept), None)
+        self.library = Library()
+        self.diagnoses: dict[int, Diagnosis] = {}
+        self.extras: dict[int, Extras] = {}
+        self.backlog = Backlog()
+        self.is_diagnosing = False
+        self.was_stopped = False
+        self.generation = 0
+        self._sources = list(sources)
+        self._stop_loading = threading.Event()
+        self._reading = threading.Lock()
+        self._main = MainScreen(self)
+        self._loading: LoadingScreen | None = None
+        for theme in THEMES:
+            self.register_theme(theme)
+        self.theme = (
+            remembered.get("theme", "") if remembered.get("theme") in {t.name for t in THEMES} else THEMES[0].name
+        )
+        self.animation_level = "none"
+
+    def get_default_screen(self) -> Screen[None]:
+        return self._main
+
+    @property
+    def main(self) -> MainScreen:
+        return self._main
+
+    def on_mount(self) -> None:
+        self._loading = LoadingScreen(self.words, ascii=self.ascii)
+        self.push_screen(self._loading)
+        self.load_all(self.generation, tuple(self._sources))
+
+    def on_unmount(self) -> None:
+        """Stop what still runs, then let go of the files."""
+        self._stop_loading.set()
+        self.backlog.clear()
+        for loaded in self.library.reports:
+            loaded.report.close()
+
+    # -------------------------------------------------------------- workers
+
+    @work(thread=True, exclusive=True, group="load", exit_on_error=False)
+    def load_all(self, generation: int, sources: tuple[Path | str | Report, ...]) -> None:
+        """Open everything, one after the other; what cannot be opened is told and left out."""
+        from gputui.formats import open_report
+        from gputui.model.report import Report
+
+        opened = entries = 0
+        todo: list[Path | Report] = []
+        for source in sources:
+            todo += [source] if isinstance(source, Report) else find_reports([Path(source)])
+            if not isinstance(source, Report) and Path(source).is_dir() and not find_reports([Path(source)]):
+                error = GputuiError(str(source), "holds no report", "Name a .ncu-rep file, or a folder that has some")
+                self.post_message(ReportFailed(generation, str(source), error))
+        for source in todo:
+            if self._stop_loading.is_set():
+                break
+            path = source.path if isinstance(source, Report) else str(source)
+
+            def progress(done: int, total: int, path: str = path) -> bool:
+                self.post_message(LoadProgressed(generation, path, done, total))
+                return not self._stop_loading.is_set()
+
+            try:
+                progress(0, 0)
+                report = source if isinstance(source, Report) else open_report(source, progress)
+                loaded = load(report, opened, entries)
+            except GputuiError as error:
+                self.post_message(ReportFailed(generation, path, error))
+                continue
+            opened, entries = opened + 1, entries + len(loaded.entries)
+            self.post_message(ReportOpened(generation, loaded))
+        self.post_message(LoadFinished(generation, self._stop_loading.is_set()))
+
+    @work(thread=True, exclusive=True, group="diagnose", exit_on_error=False)
+    def diagnose_all(self, generation: int) -> None:
+        """Work off the backlog, the wanted kernel first."""
+        from gputui.analysis.engine import diagnoser, prepare
+
+        worker = get_current_worker()
+
+        def goes_on() -> bool:
+            return not worker.is_cancelled
+
+        diagnosers = {}
+        while goes_on() and (batch := self.backlog.take()):
+            # The reports are told apart by position: this list only grows.
+            chosen = [self.library.entries[number] for number in batch if number not in self.diagnoses]
+            found: dict[int, Diagnosis] = {}
+            with self._reading:
+                for number in dict.fromkeys(entry.report for entry in chosen):
+                    loaded = self.library.reports[number]
+                    if number not in diagnosers:
+                        diagnosers[number] = diagnoser(loaded.report)
+                    kernels = [entry.kernel for entry in chosen if entry.report == number]
+                    prepare(loaded.report, kernels, lambda done, total: goes_on())
+                for entry in chosen:
+                    if not goes_on():
+                        return
+                    found[entry.number] = diagnosers[entry.report](entry.kernel)
+            self.post_message(KernelsDiagnosed(generation, found))
+
+    @work(thread=True, exclusive=True, group="extras", exit_on_error=False)
+    def _read_extras(self, generation: int, entry: Entry) -> None:
+        extras = self.library.report_of(entry).report.source.extras(entry.kernel.index)
+        self.post_message(ExtrasRead(generation, entry.number, extras))
+
+    @work(thread=True, exclusive=True, group="metrics", exit_on_error=False)
+    def _read_metrics(self, generation: int, entry: Entry) -> None:
+        if get_current_worker().is_cancelled:
+            return
+        with self._reading:
+            metrics = entry.kernel.metrics()
+            extras = self.library.report_of(entry).report.source.extras(entry.kernel.index)
+        self.post_message(MetricsRead(generation, entry.number, metrics, extras))
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """The one place where a worker's error becomes words; it never ends the application."""
+        worker = event.worker
+        if worker.group == "diagnose":
+            running = event.state in (WorkerState.PENDING, WorkerState.RUNNING)
+            if not running and len(self.backlog):
+                self._start_diagnosing()
+            elif running != self.is_diagnosing:
+                self.is_diagnosing = running
+                self._main.show_diagnoses({})
+        if event.state is WorkerState.ERROR:
+            error = worker.error
+            _LOG.error("worker %s failed", worker.name, exc_info=error)
+            if worker.group == "diagnose":
+                self.backlog.clear()
+            self._show_failure(error)
+
+    def _show_failure(self, error: BaseException | None) -> None:
+        if not isinstance(error, GputuiError):
+            error = GputuiError("gputui", f"{type(error).__name__}: {error}", self.words.ui("bug_hint"))
+        if self.library.reports:
+            self.notify(shown(str(error), 300), severity="error", markup=False)
+        else:
+            self._show_error(error)
+
+    # -------------------------------------------------------------- what workers bring
+
+    def on_load_progressed(self, event: LoadProgressed) -> None:
+        if event.generation == self.generation and self._loading is not None:
+            self._loading.body.show(shown(Path(event.path).name), event.done, event.total)
+
+    def on_report_opened(self, event: ReportOpened) -> None:
+        if event.generation != self.generation:
+            event.loaded.report.close()
+            return
+        self.library.add(event.loaded)
+        self._close_loading()
+        by_time = sorted(event.loaded.entries, key=lambda entry: -(entry.duration_ns or 0.0))
+        self.backlog.add(entry.number for entry in by_time)
+        self._main.show_report()
+        self._start_diagnosing()
+
+    def on_report_failed(self, event: ReportFailed) -> None:
+        if event.generation == self.generation:
+            self.library.failures.append(event.error)
+            self._main.show_notices()
+
+    def on_load_finished(self, event: LoadFinished) -> None:
+        if event.generation != self.generation:
+            return
+        self.was_stopped = event.stopped
+        if self.library.reports:
+            self._main.show_notices()
+        elif event.stopped:
+            self.exit(EXIT_NO)
+        elif self.library.failures:
+            self._show_error(self.library.failures[0])
+        else:
+            self._show_error(GputuiError("gputui", self.words.ui("nothing_to_open")))
+
+    def on_kernels_diagnosed(self, event: KernelsDiagnosed) -> None:
+        if event.generation == self.generation:
+            self.diagnoses.update(event.diagnoses)
+            self._main.show_diagnoses(event.diagnoses)
+
+    def on_extras_read(self, event: ExtrasRead) -> None:
+        if event.generation == self.generation:
+            self.extras[event.entry] = event.extras
+            self._main.show_extras(event.entry, event.extras)
+
+    def on_metrics_read(self, event: MetricsRead) -> None:
+        if event.generation == self.generation:
+            self.extras[event.entry] = event.extras
+            self._main.show_metrics(event.entry, event.metrics, event.extras)
+
+    def _close_loading(self) -> None:
+        if self._loading is not None:
+            if self.screen is self._loading:
+                self.pop_screen()
+            self._loading = None
+
+    def _show_error(self, error: GputuiError) -> None:
+        self._close_loading()
+        self._return_value = EXIT_USAGE
+        self.push_screen(ErrorScreen(self.words, error, ascii=self.ascii))
+
+    def _start_diagnosing(self) -> None:
+        running = any(worker.group == "diagnose" and not worker.is_finished for worker in self.workers)
+        if not running:
+            self.is_diagnosing = True
+            self.diagnose_all(self.generation)
+
+    # -------------------------------------------------------------- what screens ask for
+
+    def want(self, entry: Entry) -> None:
+        """Have this kernel's verdict next."""
+        if entry.number not in self.diagnoses:
+            self.backlog.want(entry.number)
+            self._start_diagnosing()
+
+    def read_extras(self, entry: Entry) -> None:
+        if entry.number not in self.extras:
+            self._read_extras(self.generation, entry)
+
+    def read_metrics(self, entry: Entry) -> None:
+        self._read_metrics(self.generation, entry)
+
+    def set_level(self, level: ReaderLevel) -> None:
+        self.level = level
+        settings.remember("level", level)
+
+    def copy_explanation(self, entry: Entry, level: ReaderLevel) -> None:
+        """To the clipboard by OSC 52, which not every terminal obeys: so to a file as well, and say which."""
+        text = self._markdown(entry, level)
+        if text is None:
+            return
+        self.copy_to_clipboard(text)
+        path = self._write(Path.home() / ".cache" / "gputui" / "copied.md", text, overwrite=True)
+        key = "copied" if path is None else "copied_and_file"
+        self.notify(self.words.ui(key, path=shown(str(path))), markup=False)
+
+    def save_explanation(self, entry: Entry, level: ReaderLevel) -> None:
+        text = self._markdown(entry, level)
+        if text is None:
+            return
+        name = "".join(char if char.isalnum() or char in "-_" else "_" for char in entry.kernel.name)[:60] or "kernel"
+        path = self._write(Path.cwd() / f"{name}.md", text, overwrite=False)
+        if path is None:
+            self.notify(self.words.ui("not_saved", path=shown(str(Path.cwd()))), severity="error", markup=False)
+        else:
+            self.notify(self.words.ui("saved", path=shown(str(path))), markup=False)
+
+    def _markdown(self, entry: Entry, level: ReaderLevel) -> str | None:
+        from gputui.render.markdown import kernel_markdown
+
+        diagnosis = self.diagnoses.get(entry.number)
+        if diagnosis is None:
+            self.notify(self.words.ui("verdict_pending"), markup=False)
+            return None
+        return kernel_markdown(diagnosis, self.words, level)
+
+    def _write(self, path: Path, text: str, *, overwrite: bool) -> Path | None:
+        """The file written, under a free name unless it may be overwritten; ``None`` where that fails."""
+        stem, number = path.stem, 2
+        while not overwrite and path.exists():
+            path = path.with_name(f"{stem}-{number}.md")
+            number += 1
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        except OSError:
+            return None
+        return path
+
+    # -------------------------------------------------------------- actions
+
+    def action_stop(self) -> None:
+        """Stop loading and diagnosing, and keep what there is."""
+        self._stop_loading.set()
+        self.backlog.clear()
+
+    def action_help(self) -> None:
+        if not isinstance(self.screen, HelpScreen):
+            pane = self._main.pane if self.screen is self._main else actions.KERNELS
+            self.push_screen(HelpScreen(self.words, self.signs, pane, ascii=self.ascii))
+
+    def action_next_theme(self) -> None:
+        names = [theme.name for theme in THEMES]
+        self.theme = names[(names.index(self.theme) + 1) % len(names)] if self.theme in names else names[0]
+        settings.remember("theme", self.theme)
+
+    def action_next_language(self) -> None:
+        """Build the main screen anew in the next language; what is known and selected stays."""
+        if self.ascii:
+            return
+        language = LANGUAGES[(LANGUAGES.index(self.words.language) + 1) % len(LANGUAGES)]
+        self.words = wording(language)
+        old, self._main = self._main, MainScreen(self)
+        self._main.take_over(old)
+        self.switch_screen(self._main)
+
+    async def action_quit(self) -> None:
+        self._stop_loading.set()
+        self.backlog.clear()
+        self.exit(self._return_value or 0)
+
+    def action_command_palette(self) -> None:
+        super().action_command_palette()
+        self.call_after_refresh(self._calm_palette)
+
+    def _calm_palette(self) -> None:
+        for field in self.screen.query(Input):
+            field.cursor_blink = False
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """The palette: what the table of keys offers, with its key."""
+        if screen is not self._main:
+            return
+        for action in actions.ACTIONS:
+            if action.in_palette:
+                key = f"  [{action.key_text(ascii=self.ascii)}]" if action.keys else ""
+                yield SystemCommand(
+                    self.words.ui(f"footer.{action.id}"),
+                    f"{self.words.ui(f'action.{action.id}')}{key}",
+                    self._runner(action),
+                )
+
+    def _runner(self, action: actions.Action):  # type: ignore[no-untyped-def]
+        async def run() -> None:
+            node = self if action.scope == "app" else self._main
+            await self.run_action(action.call, default_namespace=node)
+
+        return run
+
+
+def run(
+    paths: Sequence[Path | str | Report],
+    *,
+    language: str = "en",
+    level: ReaderLevel | None = None,
+    ascii: bool = False,
+    mouse: bool = True,
+) -> int:
+    """Show the reports until the user quits; the exit status."""
+    app = GputuiApp(paths, language=language, level=level, ascii=ascii)
+    return app.run(mouse=mouse) or 0

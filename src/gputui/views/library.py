@@ -1,0 +1,163 @@
+"""The opened reports as one list of kernels: what the screen knows before any verdict. No Textual here."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+from gputui.analysis.kernel_names import KernelIdentity, identify
+from gputui.errors import GputuiError
+from gputui.model.kernel import Kernel
+from gputui.model.metrics import names_of
+from gputui.model.report import Report
+from gputui.views.text import shown
+
+_NAME_LIMIT = 2000
+"""What of a demangled name is looked at: some are megabytes long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One kernel in the list. ``title`` and ``detail`` are safe to show; ``share`` is of its report's time, 0-1."""
+
+    number: int
+    report: int
+    kernel: Kernel
+    duration_ns: float | None
+    share: float | None
+    identity: KernelIdentity
+    title: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedReport:
+    """A report with everything about its kernels that the list shows at once."""
+
+    report: Report
+    entries: tuple[Entry, ...]
+    total_ns: float | None
+
+    @property
+    def name(self) -> str:
+        """The file's name, safe to show."""
+        return shown(Path(self.report.path).name)
+
+
+@dataclass(slots=True)
+class Library:
+    """All reports of this session. Only the screen's thread changes it."""
+
+    reports: list[LoadedReport] = field(default_factory=list)
+    entries: list[Entry] = field(default_factory=list)
+    failures: list[GputuiError] = field(default_factory=list)
+
+    def add(self, loaded: LoadedReport) -> None:
+        self.reports.append(loaded)
+        self.entries.extend(loaded.entries)
+
+    def report_of(self, entry: Entry) -> LoadedReport:
+        return self.reports[entry.report]
+
+
+def load(report: Report, number: int, first_entry: int) -> LoadedReport:
+    """Name, duration and share of every kernel. Reads the report: for a worker only."""
+    report.prefetch(names_of(["duration"]))
+    durations = [kernel.duration_ns for kernel in report.kernels]
+    known = [duration for duration in durations if duration is not None]
+    total = sum(known) if known else None
+    details = distinguish([(kernel.name, kernel.demangled) for kernel in report.kernels])
+    entries = tuple(
+        Entry(
+            number=first_entry + position,
+            report=number,
+            kernel=kernel,
+            duration_ns=duration,
+            share=duration / total if total and duration is not None else None,
+            identity=identify(kernel.name[:_NAME_LIMIT], kernel.demangled[:_NAME_LIMIT]),
+            title=shown(kernel.name),
+            detail=detail,
+        )
+        for position, (kernel, duration, detail) in enumerate(zip(report.kernels, durations, details, strict=True))
+    )
+    return LoadedReport(report, entries, total)
+
+
+_WORD = re.compile(r"[A-Za-z_]\w*|\d+")
+
+
+def distinguish(names: Sequence[tuple[str, str]]) -> list[str]:
+    """Per kernel, the words of its full name that tell it from others of the same short name; empty where none do."""
+    full_by_name: dict[str, dict[str, None]] = {}
+    for name, demangled in names:
+        full_by_name.setdefault(name, {})[demangled] = None
+    details: dict[tuple[str, str], str] = {}
+    for name, fulls in full_by_name.items():
+        if len(fulls) == 1:
+            continue
+        words = {full: dict.fromkeys(_WORD.findall(full[:_NAME_LIMIT])) for full in fulls}
+        common = set.intersection(*(set(found) for found in words.values()))
+        for full, found in words.items():
+            details[name, full] = shown(" ".join(word for word in found if word not in common)[:80])
+    return [details.get(key, "") for key in names]
+
+
+def find_reports(paths: Iterable[Path]) -> list[Path]:
+    """The files to open: a folder stands for the reports in it, by name."""
+    found: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            found.extend(
+                sorted(child for child in path.iterdir() if child.suffix in REPORT_SUFFIXES and child.is_file())
+            )
+        else:
+            found.append(path)
+    return list(dict.fromkeys(found))
+
+
+REPORT_SUFFIXES = frozenset({".ncu-rep", ".ncu-repz", ".nsight-cuprof-report", ".csv"})
+
+
+class Backlog:
+    """Kernels that still need a verdict; the wanted one comes first. Safe to use from several threads."""
+
+    BATCH = 64
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._todo: dict[int, None] = {}
+        self._wanted: int | None = None
+
+    def add(self, entries: Iterable[int]) -> None:
+        with self._lock:
+            self._todo.update(dict.fromkeys(entries))
+
+    def want(self, entry: int) -> None:
+        """Have this one diagnosed next, and before all others."""
+        with self._lock:
+            self._wanted = entry
+
+    def take(self) -> list[int]:
+        """The next batch, empty where nothing is left: the wanted kernel alone, so that it does not wait for others."""
+        with self._lock:
+            wanted, self._wanted = self._wanted, None
+            if wanted is not None:
+                self._todo.pop(wanted, None)
+                return [wanted]
+            batch = list(islice(self._todo, self.BATCH))
+            for entry in batch:
+                del self._todo[entry]
+            return batch
+
+    def clear(self) -> None:
+        with self._lock:
+            self._todo.clear()
+            self._wanted = None
+
+    def __len__(self) -> int:
+        with self._lock:
+            return len(self._todo) + (self._wanted is not None)

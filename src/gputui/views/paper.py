@@ -1,0 +1,139 @@
+"""Lines of styled text, cell by cell: what every widget of ours is painted with.
+
+A line is a sequence of (text, role) segments. Roles are few and named for what they mean; ``app.tcss`` gives each a
+look, so that a theme or a poor terminal changes the look in one place. Nothing here is parsed for markup.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.segment import Segment as RichSegment
+from rich.style import Style
+from textual.geometry import Size
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+from textual.widget import Widget
+
+from gputui.paint.grid import to_ascii, width_of
+from gputui.views.text import Line, cut
+
+ROLES = (
+    "title", "strong", "muted", "faint", "accent", "key", "head", "label-word", "do", "code", "number", "sentence",
+    "high", "medium", "low", "ok", "unknown", "warning", "match", "tab", "tab-open",
+    "gain-high", "gain-medium", "gain-low", "gain-info", "bar", "bar-lead", "bar-full",
+    "axis", "axis-label", "axis-title", "roof", "roof-memory", "roof-cache", "roof-label",
+    "roof-memory-label", "roof-cache-label", "bar-empty", "dim",
+    "mark", "mark-small", "mark-selected", "mark-level", "label", "label-selected", "gap", "gap-label",
+)  # fmt: skip
+
+
+ROLE_CLASSES = frozenset(f"role--{role}" for role in (*ROLES, "cursor", "cursor-blurred"))
+
+
+class RolePainter(Widget):
+    """A widget that turns lines into strips; the component class ``role--<role>`` gives a role its look."""
+
+    COMPONENT_CLASSES = set(ROLE_CLASSES)
+
+    ascii: bool = False
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._role_styles: dict[str, Style] = {}
+
+    def role_style(self, role: str) -> Style:
+        style = self._role_styles.get(role)
+        if style is None:
+            known = f"role--{role}" in self.COMPONENT_CLASSES
+            style = self.get_component_rich_style(f"role--{role}", partial=True) if known else Style.null()
+            self._role_styles[role] = style
+        return style
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._role_styles = {}
+
+    def strip(self, line: Line, width: int, over: Style | None = None) -> Strip:
+        """``line`` as a strip exactly ``width`` cells wide; ``over`` lies above each role's style."""
+        base = self.rich_style
+        pieces: list[RichSegment] = []
+        used = 0
+        for text, role in line:
+            if self.ascii:
+                text = to_ascii(text)
+            cells = width_of(text)
+            if used + cells > width:
+                text = cut(text, width - used)
+                cells = width_of(text)
+            if not text:
+                continue
+            style = base + self.role_style(role) if role else base
+            pieces.append(RichSegment(text, style + over if over is not None else style))
+            used += cells
+        if used < width:
+            pieces.append(RichSegment(" " * (width - used), base + over if over is not None else base))
+        return Strip(pieces, width)
+
+
+class LinesView(ScrollView, RolePainter, can_focus=True):
+    """A page of lines built for the width at hand; a subclass says what stands on it in ``build``."""
+
+    COMPONENT_CLASSES = set(ROLE_CLASSES)  # Textual follows the first base alone
+
+    DEFAULT_CSS = """
+    LinesView {
+        overflow-x: hidden;
+        overflow-y: auto;
+        scrollbar-gutter: stable;
+    }
+    """
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self._lines: list[Line] = []
+        self._built_width = -1
+
+    def build(self, width: int) -> list[Line]:
+        raise NotImplementedError
+
+    def rebuild(self, *, to_top: bool = False) -> None:
+        """Build the page anew and paint it."""
+        width = self.scrollable_content_region.width
+        self._built_width = width
+        self._lines = self.build(width) if width > 0 else []
+        self.virtual_size = Size(width, len(self._lines))
+        if to_top:
+            self.scroll_to(y=0, animate=False)
+        self.refresh()
+
+    def on_resize(self) -> None:
+        if self.scrollable_content_region.width != self._built_width:
+            self.rebuild()
+
+    def render_line(self, y: int) -> Strip:
+        width = self.scrollable_content_region.width
+        row = y + self.scroll_offset.y
+        return self.strip(self._lines[row] if row < len(self._lines) else (), width)
+
+    def plain_lines(self) -> list[str]:
+        """The page as text."""
+        return ["".join(text for text, _ in line).rstrip() for line in self._lines]
+
+    def action_cursor_down(self) -> None:
+        self.scroll_relative(y=1, animate=False)
+
+    def action_cursor_up(self) -> None:
+        self.scroll_relative(y=-1, animate=False)
+
+    def action_page_down(self) -> None:
+        self.scroll_relative(y=max(1, self.size.height - 1), animate=False)
+
+    def action_page_up(self) -> None:
+        self.scroll_relative(y=-max(1, self.size.height - 1), animate=False)
+
+    def action_top(self) -> None:
+        self.scroll_to(y=0, animate=False)
+
+    def action_bottom(self) -> None:
+        self.scroll_to(y=self.max_scroll_y, animate=False)

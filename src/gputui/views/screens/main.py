@@ -1,0 +1,500 @@
+"""The main screen: kernels, and the pages of the selected one. It owns what is selected, sorted, filtered and open."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets import ContentSwitcher, Static
+
+from gputui import units
+from gputui.render.text import level_of
+from gputui.views import actions, ordering
+from gputui.views.text import shown
+from gputui.views.widgets.diagnosis import DiagnosisView, Subject
+from gputui.views.widgets.empty import EmptyView
+from gputui.views.widgets.footer import Footer
+from gputui.views.widgets.header import Header
+from gputui.views.widgets.kernel_list import SORTS, KernelList, KernelTable, search_text
+from gputui.views.widgets.line_table import LineTable
+from gputui.views.widgets.metrics import MetricsView
+from gputui.views.widgets.notices import Notices
+from gputui.views.widgets.prompt import Prompt
+from gputui.views.widgets.roofline import RooflineSubject, RooflineView
+from gputui.views.widgets.tabs import Tab, TabBar
+from gputui.wording import READER_LEVELS, ReaderLevel
+
+if TYPE_CHECKING:
+    from gputui.analysis.engine import Diagnosis
+    from gputui.analysis.roofline import Point
+    from gputui.model.metrics import Metric
+    from gputui.model.report import Extras
+    from gputui.views.app import GputuiApp
+    from gputui.views.library import Entry
+
+TABS = ("diagnosis", "roofline", "timeline", "metrics", "source")
+_WITHOUT_DATA = ("timeline", "source")
+_WIDE = 100
+_EXTRA_WIDE = 160
+_SMALLEST = (60, 15)
+_SETTLE_S = 0.08
+"""A kernel that stays selected this long gets what must be read for it; one run past does not."""
+
+
+class MainScreen(Screen[None]):
+    BINDINGS = actions.bindings("main")
+    AUTO_FOCUS: ClassVar[str | None] = "#kernel-table"
+
+    def __init__(self, app: GputuiApp) -> None:
+        super().__init__()
+        self.host = app
+        words, signs, ascii = app.words, app.signs, app.ascii
+        self.header = Header()
+        self.notices = Notices()
+        self.kernels = KernelList(self._table_data(), id="kernels")
+        self.tabs = TabBar()
+        self.diagnosis = DiagnosisView(words, signs, id="diagnosis")
+        self.roofline = RooflineView(words, signs, id="roofline")
+        self.metrics = MetricsView(words, signs, ascii=ascii, id="metrics")
+        self.pages: dict[str, Widget] = {
+            "diagnosis": self.diagnosis,
+            "roofline": self.roofline,
+            "timeline": EmptyView(words.ui("no_timeline"), id="timeline"),
+            "metrics": self.metrics,
+            "source": EmptyView(words.ui("no_source"), id="source"),
+        }
+        self.prompt = Prompt()
+        self.footer = Footer(words)
+        self.too_small = Static("", id="too-small", markup=False)
+        for widget in (self.header, self.notices, self.tabs, self.footer, *self.pages.values()):
+            widget.ascii = ascii  # type: ignore[attr-defined]
+        self.set_class(ascii, "-ascii")
+        self.tab = "diagnosis"
+        self.query_text: dict[str, str] = {"kernels": "", "metrics": ""}
+        self._before_prompt = ""
+        self._points: dict[int, tuple[Point, ...]] = {}
+        self._start: tuple[int | None, str] = (None, "diagnosis")
+
+    def take_over(self, old: MainScreen) -> None:
+        """Stand where another main screen stood: same order, filter, kernel and page."""
+        data, before = self.kernels.data, old.kernels.data
+        data.sort, data.reversed, data.filter = before.sort, before.reversed, before.filter
+        data.grouping, data.expanded = before.grouping, set(before.expanded)
+        self._start = (old.kernels.table.row, old.tab)
+        self.diagnosis.unfolded = old.diagnosis.unfolded
+
+    def _table_data(self) -> KernelTable:
+        data = KernelTable(self.host.library, self.host.diagnoses, self.host.words, self.host.signs)
+        data.ascii = self.host.ascii
+        return data
+
+    def compose(self) -> ComposeResult:
+        yield self.header
+        yield self.notices
+        with Horizontal(id="body"):
+            yield self.kernels
+            with Vertical(id="detail"):
+                yield self.tabs
+                with ContentSwitcher(id="pages", initial="diagnosis"):
+                    yield from self.pages.values()
+        yield self.prompt
+        yield self.footer
+        yield self.too_small
+
+    def on_mount(self) -> None:
+        self._show_tabs()
+        self._show_header()
+        self.show_notices()
+        if self.host.library.entries:
+            row, tab = self._start
+            self.kernels.update_rows(keep=row)
+            self.action_show_tab(tab)
+
+    def on_resize(self, event: events.Resize) -> None:
+        width, height = event.size
+        self.set_class(width < _WIDE, "-narrow")
+        self.set_class(width >= _EXTRA_WIDE, "-xl")
+        tiny = width < _SMALLEST[0] or height < _SMALLEST[1]
+        self.set_class(tiny, "-tiny")
+        if tiny:
+            self.too_small.update(
+                self.host.words.ui(
+                    "too_small", width=width, height=height, least=_SMALLEST[0], least_height=_SMALLEST[1]
+                )
+            )
+        self._fit_list(height)
+
+    def _fit_list(self, height: int) -> None:
+        """In the stacked layout the list takes what it needs, and at most a third."""
+        if self.has_class("-narrow"):
+            self.kernels.styles.height = max(4, min(len(self.kernels.table.rows) + 1, height // 3))
+        else:
+            self.kernels.styles.height = None
+
+    # -------------------------------------------------------------- what is selected
+
+    @property
+    def entry(self) -> Entry | None:
+        """The selected kernel; on the header of a group, its first one."""
+        row = self.kernels.table.row
+        if row is None:
+            return None
+        return self.host.library.entries[row if row >= 0 else self.kernels.data.first_of(ordering.group_of(row))]
+
+    @property
+    def pane(self) -> str:
+        """What has the focus, by the names that the table of keys uses."""
+        focused = self.focused
+        if self.prompt.display:
+            return actions.PROMPT
+        if focused is None or focused is self.kernels.table:
+            return actions.KERNELS
+        if focused is self.metrics.table:
+            return actions.METRICS
+        return {"diagnosis": actions.DIAGNOSIS, "roofline": actions.ROOFLINE}.get(focused.id or "", actions.EMPTY)
+
+    def level_for(self, diagnosis: Diagnosis | None) -> ReaderLevel:
+        if self.host.level is not None:
+            return self.host.level
+        return level_of(diagnosis) if diagnosis is not None else "pytorch"
+
+    # -------------------------------------------------------------- what the workers bring
+
+    def show_report(self) -> None:
+        """Another report has been opened."""
+        first = self.kernels.table.row is None
+        if len(self.host.library.reports) > 1 and not self.kernels.data.grouping:
+            self.kernels.data.grouping = "file"
+            self.kernels.data.expanded = set(range(len(self.host.library.reports)))
+        elif self.kernels.data.grouping == "file":
+            self.kernels.data.expanded.add(len(self.host.library.reports) - 1)
+        self.kernels.update_rows()
+        self._fit_list(self.size.height)
+        self._show_header()
+        self.show_notices()
+        if first:
+            self.select_changed()
+
+    def show_diagnoses(self, found: Mapping[int, Diagnosis]) -> None:
+        """Verdicts have arrived."""
+        if self.kernels.data.sort == "verdict":
+            self.kernels.update_rows()
+        else:
+            self.kernels.table.repaint(list(found))
+        self._points.clear()
+        entry = self.entry
+        if entry is not None and entry.number in found:
+            self.show_entry()
+        elif self.tab == "roofline" and not self.host.is_diagnosing:
+            self._show_roofline()
+        self._show_header()
+
+    def show_extras(self, entry: int, extras: Extras) -> None:
+        if self.entry is not None and self.entry.number == entry:
+            self.show_entry()
+
+    def show_metrics(self, entry: int, metrics: Mapping[str, Metric], extras: Extras) -> None:
+        if self.entry is not None and self.entry.number == entry:
+            self.metrics.show(entry, metrics, extras)
+
+    # -------------------------------------------------------------- painting
+
+    def on_line_table_highlighted(self, event: LineTable.Highlighted) -> None:
+        event.stop()
+        if event.table is self.kernels.table:
+            self.select_changed()
+        else:
+            self.metrics.describe_row(event.row)
+
+    def select_changed(self) -> None:
+        """Show the selected kernel at once as far as it is known; read the rest when the cursor rests."""
+        entry = self.entry
+        if entry is not None:
+            self.host.want(entry)
+            self.set_timer(_SETTLE_S, lambda: self._settled(entry))
+        self.show_entry()
+        self._show_header()
+
+    def _settled(self, entry: Entry) -> None:
+        if self.entry is entry:
+            self.host.read_extras(entry)
+            if self.tab == "metrics" and self.metrics.entry != entry.number:
+                self.host.read_metrics(entry)
+
+    def show_entry(self) -> None:
+        """Paint the open page for the selected kernel."""
+        entry = self.entry
+        if self.tab == "diagnosis":
+            subject = None
+            if entry is not None:
+                diagnosis = self.host.diagnoses.get(entry.number)
+                extras = self.host.extras.get(entry.number)
+                subject = Subject(entry, diagnosis, extras, self.level_for(diagnosis))
+            self.diagnosis.show(subject)
+        elif self.tab == "roofline":
+            self._show_roofline()
+
+    def _show_roofline(self) -> None:
+        entry = self.entry
+        if entry is None:
+            self.roofline.show(None)
+            return
+        report = self.host.library.report_of(entry)
+        if entry.report not in self._points:
+            self._points[entry.report] = points_of(report.entries, self.host.diagnoses)
+        diagnosis = self.host.diagnoses.get(entry.number)
+        self.roofline.show(RooflineSubject(entry, diagnosis, self._points[entry.report], report.total_ns))
+
+    def _show_header(self) -> None:
+        words, library = self.host.words, self.host.library
+        entry = self.entry
+        if not library.reports:
+            self.header.show("", (), "")
+            return
+        loaded = library.report_of(entry) if entry is not None else library.reports[0]
+        report = loaded.report
+        device = entry.kernel.device if entry is not None else next(iter(report.devices), None)
+        facts = []
+        if device is not None:
+            facts.append(shown(device.name.removeprefix("NVIDIA ").removeprefix("GeForce "), 40))
+            if device.architecture:
+                facts.append(f"{device.architecture} {device.capability_text}")
+        if report.tool_version:
+            facts.append(f"ncu {shown('.'.join(report.tool_version.split('.')[:2]), 20)}")
+        facts.append(words.ui("kernel_count", count=len(loaded.entries)))
+        if loaded.total_ns is not None:
+            facts.append(units.duration(loaded.total_ns))
+        file = loaded.name
+        if len(library.reports) > 1:
+            file = f"{file} ({loaded.entries[0].report + 1 if loaded.entries else 1}/{len(library.reports)})"
+        level = words.ui(f"level.{self.level_for(self.host.diagnoses.get(entry.number) if entry else None)}")
+        right = f"L: {level}  {words.language}"
+        if self.host.is_diagnosing:
+            right = words.ui("verdicts", done=len(self.host.diagnoses), total=len(library.entries)) + "  " + right
+        self.header.show(file, facts, right)
+
+    def show_notices(self) -> None:
+        words, library = self.host.words, self.host.library
+        several = len(library.reports) + len(library.failures) > 1
+        texts = []
+        for failure in library.failures:
+            texts.append(
+                words.ui("not_opened", file=shown(failure.title.rsplit("/", 1)[-1]), why=shown(failure.message))
+            )
+        for loaded in library.reports:
+            lead = f"{loaded.name}: " if several else ""
+            texts += [f"{lead}{shown(words.notice(notice))}" for notice in loaded.report.notices]
+            if loaded.report.truncated and not any(notice.id == "truncated" for notice in loaded.report.notices):
+                texts.append(lead + words.ui("truncated"))
+        if self.host.was_stopped:
+            texts.append(words.ui("stopped"))
+        self.notices.show(texts, words.ui("more_notices", count=len(texts) - Notices.MOST))
+
+    def _show_tabs(self) -> None:
+        words = self.host.words
+        self.tabs.show(
+            [Tab(id, str(number), words.ui(f"tab.{id}"), id not in _WITHOUT_DATA) for number, id in enumerate(TABS, 1)],
+            self.tab,
+        )
+
+    def on_descendant_focus(self) -> None:
+        self._show_footer()
+
+    def _show_footer(self) -> None:
+        words = self.host.words
+        status = []
+        rows = self.kernels.data
+        if rows.filter:
+            status.append(
+                words.ui("filtered", text=shown(rows.filter, 24), count=int((self.kernels.table.rows >= 0).sum()))
+            )
+        if self.query_text["kernels"]:
+            status.append(f"/{shown(self.query_text['kernels'], 24)}")
+        self.footer.show(self.pane, "  ".join(status))
+
+    # -------------------------------------------------------------- actions: panes and tabs
+
+    def on_tab_bar_chosen(self, event: TabBar.Chosen) -> None:
+        self.action_show_tab(event.tab)
+
+    def action_show_tab(self, tab: str) -> None:
+        in_detail = self.focused is not None and self.focused is not self.kernels.table
+        self.tab = tab
+        self.query_one(ContentSwitcher).current = tab
+        self._show_tabs()
+        self.show_entry()
+        entry = self.entry
+        if tab == "metrics" and entry is not None and self.metrics.entry != entry.number:
+            self.host.read_metrics(entry)
+        if in_detail or tab == "metrics":
+            self._detail_target().focus()
+        self._show_footer()
+
+    def _detail_target(self) -> Widget:
+        return self.metrics.table if self.tab == "metrics" else self.pages[self.tab]
+
+    def action_next_pane(self) -> None:
+        on_list = self.focused is None or self.focused is self.kernels.table
+        (self._detail_target() if on_list else self.kernels.table).focus()
+
+    def action_previous_pane(self) -> None:
+        self.action_next_pane()
+
+    def action_step_kernel(self, step: int) -> None:
+        self.kernels.table.move_to(self.kernels.table.cursor + step)
+
+    def action_unfold(self) -> None:
+        if self.pane == actions.METRICS:
+            self.metrics.unfold()
+            return
+        row = self.kernels.table.row
+        if self.pane == actions.KERNELS and row is not None and row < 0:
+            self.kernels.data.toggle(ordering.group_of(row))
+            self.kernels.update_rows()
+            self._fit_list(self.size.height)
+            return
+        if self.tab != "diagnosis":
+            self.action_show_tab("diagnosis")
+        self.diagnosis.toggle_evidence()
+
+    def action_next_level(self) -> None:
+        entry = self.entry
+        now = self.level_for(self.host.diagnoses.get(entry.number) if entry else None)
+        level = READER_LEVELS[(READER_LEVELS.index(now) + 1) % len(READER_LEVELS)]
+        self.host.set_level(level)
+        self.show_entry()
+        self._show_header()
+
+    # -------------------------------------------------------------- actions: the list
+
+    def action_sort(self) -> None:
+        data = self.kernels.data
+        data.sort = SORTS[(SORTS.index(data.sort) + 1) % len(SORTS)]
+        data.reversed = False
+        self.kernels.update_rows()
+
+    def action_reverse(self) -> None:
+        self.kernels.data.reversed = not self.kernels.data.reversed
+        self.kernels.update_rows()
+
+    def action_group(self) -> None:
+        """Launches one by one, then together by name, then (where several are open) by file."""
+        data = self.kernels.data
+        modes = ["", "name", "file"] if len(self.host.library.reports) > 1 else ["", "name"]
+        data.grouping = modes[(modes.index(data.grouping) + 1) % len(modes)]
+        data.expanded = set(range(len(self.host.library.reports))) if data.grouping == "file" else set()
+        entry = self.entry
+        self.kernels.update_rows(keep=entry.number if entry is not None and not data.grouping else None)
+        self._fit_list(self.size.height)
+
+    # -------------------------------------------------------------- actions: search and filter
+
+    @property
+    def _searched(self) -> str:
+        return "metrics" if self.pane == actions.METRICS else "kernels"
+
+    def action_search(self) -> None:
+        self._open_prompt("search")
+
+    def action_filter(self) -> None:
+        self._open_prompt("filter")
+
+    def _open_prompt(self, kind: str) -> None:
+        target = self._searched
+        text = self._filter_of(target) if kind == "filter" else ""
+        self._before_prompt = text if kind == "filter" else self.query_text[target]
+        words = self.host.words
+        self.prompt.open(f"{kind} {target}", words.ui(f"prompt.{kind}"), words.ui(f"prompt.{kind}_{target}"), text)
+
+    def _filter_of(self, target: str) -> str:
+        return self.metrics.data.filter if target == "metrics" else self.kernels.data.filter
+
+    def on_prompt_changed(self, event: Prompt.Changed) -> None:
+        kind, target = event.kind.split()
+        self._apply(kind, target, event.text)
+
+    def on_prompt_closed(self, event: Prompt.Closed) -> None:
+        kind, target = event.kind.split()
+        if not event.kept:
+            self._apply(kind, target, self._before_prompt)
+        (self.metrics.table if target == "metrics" else self.kernels.table).focus()
+        self._show_footer()
+
+    def _apply(self, kind: str, target: str, text: str) -> None:
+        text = text.casefold()
+        if kind == "filter":
+            if target == "metrics":
+                self.metrics.data.filter = text
+                self.metrics.update_rows()
+            else:
+                self.kernels.data.filter = text
+                self.kernels.update_rows()
+                self._fit_list(self.size.height)
+            return
+        self.query_text[target] = text
+        table = self.metrics.table if target == "metrics" else self.kernels.table
+        table.set_query(text)
+        if text and not self._matches(target, table.row):
+            self._move_to_match(target, 1)
+
+    def _matches(self, target: str, row: int | None) -> bool:
+        text = self.query_text[target]
+        if row is None or not text:
+            return False
+        if target == "metrics":
+            return self.metrics.data.matches(text, row)
+        return row >= 0 and text in search_text(self.host.library.entries[row])
+
+    def action_next_match(self, step: int) -> None:
+        self._move_to_match(self._searched, step)
+
+    def _move_to_match(self, target: str, step: int) -> None:
+        table = self.metrics.table if target == "metrics" else self.kernels.table
+        count = len(table.rows)
+        for distance in range(1, count + 1):
+            place = (table.cursor + step * distance) % count
+            if self._matches(target, int(table.rows[place])):
+                table.move_to(place)
+                return
+
+    def action_back(self) -> None:
+        """Undo one thing: a search, a filter, then the focus."""
+        target = self._searched
+        if self.query_text[target]:
+            self._apply("search", target, "")
+        elif self._filter_of(target):
+            self._apply("filter", target, "")
+        elif self.focused is not self.kernels.table:
+            self.kernels.table.focus()
+        elif self.host.is_diagnosing:
+            self.host.action_stop()
+        self._show_footer()
+
+    # -------------------------------------------------------------- actions: keep
+
+    def action_copy(self) -> None:
+        entry = self.entry
+        if entry is not None:
+            self.host.copy_explanation(entry, self.level_for(self.host.diagnoses.get(entry.number)))
+
+    def action_save(self) -> None:
+        entry = self.entry
+        if entry is not None:
+            self.host.save_explanation(entry, self.level_for(self.host.diagnoses.get(entry.number)))
+
+
+def points_of(entries: tuple[Entry, ...], diagnoses: Mapping[int, Diagnosis]) -> tuple[Point, ...]:
+    """The DRAM points of a report's kernels, named and numbered as the list has them."""
+    from dataclasses import replace
+
+    found = []
+    for entry in entries:
+        diagnosis = diagnoses.get(entry.number)
+        if diagnosis is not None and diagnosis.roofline.point is not None:
+            found.append(replace(diagnosis.roofline.point, kernel=entry.number, name=entry.title))
+    return tuple(found)

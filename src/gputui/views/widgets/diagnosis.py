@@ -1,0 +1,327 @@
+"""One kernel explained: the sentence first, its numbers, up to three findings, and what is uncertain or unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gputui import units
+from gputui.paint.bars import bar
+from gputui.paint.grid import width_of
+from gputui.render.collect import collect_command
+from gputui.render.text import gain
+from gputui.views import actions
+from gputui.views.glyphs import Glyphs, severity_mark
+from gputui.views.paper import LinesView
+from gputui.views.text import Line, fit, line_width, paragraph, shorten_middle, shown, wrap
+
+if TYPE_CHECKING:
+    from gputui.analysis.engine import Diagnosis
+    from gputui.analysis.finding import Finding
+    from gputui.model.report import Extras, RuleResult
+    from gputui.views.library import Entry
+    from gputui.wording import ReaderLevel, Wording
+
+SHOWN_FINDINGS = 3
+_PARTS = ("why", "picture", "do", "check")
+_MAX_WIDTH = 116
+"""Lines longer than this are hard to read back from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What the page is about. ``diagnosis`` and ``extras`` are ``None`` until they are known."""
+
+    entry: Entry
+    diagnosis: Diagnosis | None
+    extras: Extras | None
+    level: ReaderLevel
+
+
+class DiagnosisView(LinesView):
+    """The page of the selected kernel."""
+
+    BINDINGS = actions.bindings("pane")
+
+    def __init__(self, words: Wording, signs: Glyphs, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.words = words
+        self.signs = signs
+        self.subject: Subject | None = None
+        self.unfolded = False
+
+    def show(self, subject: Subject | None) -> None:
+        """Explain this kernel; the page stays where it is while the kernel is the same."""
+        same = self.subject is not None and subject is not None and self.subject.entry is subject.entry
+        if subject != self.subject or not same:
+            self.subject = subject
+            self.rebuild(to_top=not same)
+
+    def toggle_evidence(self) -> None:
+        self.unfolded = not self.unfolded
+        self.rebuild()
+
+    def build(self, width: int) -> list[Line]:
+        subject = self.subject
+        if subject is None:
+            return [(), [(" ", ""), (self.words.ui("no_kernel"), "muted")]]
+        inner = min(width - 2, _MAX_WIDTH)
+        return [[(" ", ""), *line] for line in self._page(subject, inner)]
+
+    def _page(self, subject: Subject, width: int) -> Iterable[Line]:
+        yield from self._title(subject.entry, width)
+        yield ()
+        diagnosis = subject.diagnosis
+        if diagnosis is None:
+            yield [(self.words.ui("verdict_pending"), "muted")]
+            return
+        yield from self._sentence(diagnosis, width)
+        yield ()
+        yield from self._gauges(diagnosis, width)
+        yield from self._findings(diagnosis, subject.level, width)
+        yield from self._not_the_problem(diagnosis, width)
+        yield from self._validity(diagnosis, width)
+        yield from self._nvidia(subject.extras, width)
+        yield from self._not_told(diagnosis, width)
+
+    def _title(self, entry: Entry, width: int) -> Iterable[Line]:
+        kernel, identity = entry.kernel, entry.identity
+        facts = self.signs.separator.join(
+            (
+                *([self.words.ui(f"op.{identity.op_class}")] if identity.op_class != "other" else []),
+                self.words.ui("library_user") if identity.library == "user" else identity.library,
+                self.words.ui("shape", grid=shape(kernel.grid), block=shape(kernel.block)),
+                units.duration(entry.duration_ns),
+            )
+        )
+        name = entry.title
+        if width_of(name) + 3 + width_of(facts) <= width:
+            yield [(name, "title"), ("   ", ""), (facts, "muted")]
+        else:
+            yield [(shorten_middle(name, width), "title")]
+            for part in wrap(facts, width):
+                yield [(part, "muted")]
+        if self.unfolded and kernel.demangled != kernel.name:
+            for part in wrap(shown(kernel.demangled, 1200), width)[:6]:
+                yield [(part, "faint")]
+        if kernel.nvtx:
+            ranges = " / ".join(shown(name, 80) for name in kernel.nvtx)
+            yield [(f"NVTX {shorten_middle(ranges, width - 5)}", "faint")]
+
+    def _sentence(self, diagnosis: Diagnosis, width: int) -> Iterable[Line]:
+        """The one thing to read: with a bar beside it, so that it stands out without colour too."""
+        for part in wrap(self.words.verdict(diagnosis.verdict), width - 2):
+            yield [(f"{self.signs.emphasis} ", "ok" if diagnosis.verdict.at_roof else "accent"), (part, "sentence")]
+
+    # -------------------------------------------------------------- numbers
+
+    def _gauges(self, diagnosis: Diagnosis, width: int) -> Iterable[Line]:
+        gauges = diagnosis.gauges
+        level = diagnosis.verdict.level
+        cache = ("l1", gauges.l1_pct) if level == "l1" else ("l2", gauges.l2_pct)
+        left = [
+            ("sm", gauges.sm_pct),
+            ("memory", gauges.memory_pct),
+            cache,
+            ("dram", gauges.dram_pct),
+        ]
+        right = [
+            ("tensor", gauges.tensor_pct),
+            ("occupancy", gauges.achieved_occupancy_pct),
+            ("warps", gauges.warp_execution_efficiency_pct),
+        ]
+        leading = level if diagnosis.verdict.id in ("memory-bound", "latency-bound") else None
+        label_left, label_right, number = 14, 17, 7
+        if width >= 60:
+            cells = min(24, (width - label_left - label_right - 2 * number - 3) // 2)
+            for row, gauge in enumerate(left):
+                line = self._gauge(*gauge, label_left, cells, leading)
+                if row < len(right):
+                    blanks = " " * (label_left + cells + number + 3 - line_width(line))
+                    line = [*line, (blanks, ""), *self._gauge(*right[row], label_right, cells, leading)]
+                yield line
+        else:
+            cells = max(6, min(24, width - label_right - number))
+            for gauge in (*left, *right):
+                yield self._gauge(*gauge, label_right, cells, leading)
+            label_left = label_right
+        yield self._achieved(diagnosis, label_left, width)
+
+    def _gauge(self, id: str, value: float | None, label_cells: int, cells: int, leading: str | None) -> Line:
+        label = self.words.ui(f"gauge.{id}")
+        strong = id == leading
+        name = (fit(label, label_cells), "strong" if strong else "muted")
+        if id == "tensor" and value == 0:
+            return [name, (self.words.ui("not_used"), "muted")]
+        if value is None:
+            return [name, (units.DASH, "faint")]
+        filled = bar(value, 100, cells, ascii=self.ascii).rstrip()
+        return [
+            name,
+            (filled, "bar-lead" if strong else "bar"),
+            ((" " if self.ascii else "─") * (cells - width_of(filled)), "bar-empty"),
+            (fit(units.percent(value), 7, right=True), "strong" if strong else "number"),
+        ]
+
+    def _achieved(self, diagnosis: Diagnosis, label_cells: int, width: int) -> Line:
+        gauges = diagnosis.gauges
+        flops = gauges.achieved_flop_per_s
+        parts = [self.words.ui("no_arithmetic") if flops == 0 else self.words.ui("flops", flops=flops)]
+        if gauges.dram_bytes_per_s is not None:
+            parts.append(self.words.ui("from_dram", rate=gauges.dram_bytes_per_s))
+        text = fit(self.signs.separator.join(parts), max(0, width - label_cells)).rstrip()
+        return [(fit(self.words.ui("gauge.achieved"), label_cells), "muted"), (text, "number")]
+
+    # -------------------------------------------------------------- findings
+
+    def _findings(self, diagnosis: Diagnosis, level: ReaderLevel, width: int) -> Iterable[Line]:
+        if diagnosis.verdict.at_roof:
+            return
+        first = main_findings(diagnosis)
+        if not first:
+            yield ()
+            key = "nothing_unknown" if diagnosis.verdict.id == "unknown" else "nothing"
+            yield from paragraph(self.words.ui(key), width, role="muted")
+        for number, finding in enumerate(first, 1):
+            yield ()
+            yield from self._finding(number, finding, level, width)
+
+    def _finding(self, number: int, finding: Finding, level: ReaderLevel, width: int) -> Iterable[Line]:
+        text = self.words.finding(finding)
+        mark, role = severity_mark(finding.severity, self.signs)
+        worth = gain(finding, self.words)
+        title = wrap(text.title, width - 7 - width_of(worth))
+        for part_number, part in enumerate(title):
+            lead: Line = [(f"{number} ", "strong"), (mark, role), ("  ", "")] if part_number == 0 else [("     ", "")]
+            line = [*lead, (part, "strong")]
+            if part_number == 0:
+                line += [(" " * (width - line_width(line) - width_of(worth)), ""), (worth, f"gain-{finding.severity}")]
+            yield line
+        yield from self._part("why", (text.why,), width)
+        yield from self._part("picture", (text.analogy,), width, role="muted")
+        actions_of_level = text.actions[level]
+        if actions_of_level:
+            yield from self._part("do", actions_of_level, width, role="do")
+        yield from self._part("check", (text.verify,), width)
+        if self.unfolded:
+            yield from self._evidence(finding, width)
+
+    @property
+    def _part_indent(self) -> int:
+        return 7 + max(width_of(self.words.text(f"explain.{id}")) for id in _PARTS)
+
+    def _part(self, id: str, texts: Sequence[str], width: int, role: str = "") -> Iterable[Line]:
+        label = self.words.text(f"explain.{id}")
+        indent = self._part_indent
+        for number, text in enumerate(texts):
+            bullet = f"{self.signs.bullet} " if len(texts) > 1 else ""
+            first: Line = [("     ", ""), (label if number == 0 else "", "label-word")]
+            lead = [*first, (" " * max(0, indent - line_width(first)), ""), (bullet, "accent")]
+            yield from paragraph(text, width, first=lead, indent=indent + width_of(bullet), role=role)
+
+    def _evidence(self, finding: Finding, width: int) -> Iterable[Line]:
+        label, indent = self.words.ui("numbers"), self._part_indent
+        for number, one in enumerate(finding.evidence):
+            lead: Line = [("     ", ""), (fit(label if number == 0 else "", indent - 5), "label-word")]
+            value = units.quantity(one.value, one.unit)
+            if one.threshold is not None:
+                value = self.words.ui("evidence_limit", value=value, limit=units.quantity(one.threshold, one.unit))
+            yield from paragraph(value, width, first=lead, indent=indent, role="number")
+            yield [(" " * (indent + 2), ""), (shorten_middle(shown(one.metric), max(12, width - indent - 2)), "code")]
+
+    # -------------------------------------------------------------- what else there is to say
+
+    def _not_the_problem(self, diagnosis: Diagnosis, width: int) -> Iterable[Line]:
+        if diagnosis.verdict.at_roof:
+            return
+        first = main_findings(diagnosis)
+        number_of = {finding.id: number for number, finding in enumerate(first, 1)}
+        effects, others = [], []
+        for finding in diagnosis.findings:
+            if finding in first:
+                continue
+            name = self.words.finding_name(finding.id)
+            cause = diagnosis.explained.get(finding.id)
+            if cause in number_of:
+                effects.append(self.words.ui("effect_of", name=name, number=number_of[cause]))
+            elif cause is not None:
+                effects.append(self.words.ui("effect_of_other", name=name, cause=self.words.finding_name(cause)))
+            else:
+                others.append(f"{name} ({gain(finding, self.words)})")
+        if effects or others:
+            yield ()
+        if effects:
+            yield from self._note("not_the_problem", ", ".join(effects), width)
+        if others:
+            yield from self._note("also", ", ".join(others), width)
+
+    def _note(self, id: str, text: str, width: int, role: str = "muted") -> Iterable[Line]:
+        label = self.words.ui(id)
+        yield from paragraph(
+            text, width, first=[(label, "label-word"), ("  ", "")], indent=width_of(label) + 2, role=role
+        )
+
+    def _validity(self, diagnosis: Diagnosis, width: int) -> Iterable[Line]:
+        # That a report holds one launch is so common that it is told only to those who ask for more.
+        notes = [one for one in diagnosis.validity if self.unfolded or one.id != "single-launch"]
+        if not notes:
+            return
+        yield ()
+        yield [(self.words.ui("validity"), "label-word")]
+        for finding in notes:
+            text = self.words.finding(finding)
+            yield from paragraph(text.title, width, first=[("  ! ", "warning")], indent=4, role="muted")
+            if self.unfolded:
+                yield from paragraph(text.why, width, indent=4, role="faint")
+
+    def _nvidia(self, extras: Extras | None, width: int) -> Iterable[Line]:
+        if extras is None:
+            return
+        yield ()
+        label = self.words.ui("nvidia_rules")
+        rules = [rule for rule in extras.rules if rule.message or rule.title]
+        if not rules:
+            yield [(label, "label-word"), (f"  {self.words.ui('nvidia_nothing')}", "muted")]
+            return
+        more = "" if self.unfolded else f"   {self.signs.enter} {self.words.ui('unfold')}"
+        count = self.words.ui("nvidia_count", count=len(rules))
+        yield [(label, "label-word"), (f"  {count}", "muted"), (more, "faint")]
+        if self.unfolded:
+            for rule in rules:
+                yield from self._rule(rule, width)
+
+    def _rule(self, rule: RuleResult, width: int) -> Iterable[Line]:
+        title = shown(rule.title or rule.rule)
+        if rule.speedup_pct:
+            title += self.words.ui("nvidia_estimate", percent=rule.speedup_pct)
+        yield from paragraph(title, width, first=[(f"  {self.signs.bullet} ", "accent")], indent=4, role="strong")
+        yield from paragraph(shown(rule.message, 1500), width, indent=4, role="muted")
+
+    def _not_told(self, diagnosis: Diagnosis, width: int) -> Iterable[Line]:
+        if not diagnosis.not_checked:
+            return
+        yield ()
+        yield [(self.words.text("explain.not-told"), "label-word")]
+        names = ", ".join(self.words.finding_name(one.id) for one in diagnosis.not_checked)
+        yield from paragraph(names, width, indent=2, role="muted")
+        command = collect_command(section for one in diagnosis.not_checked for section in one.sections)
+        label = self.words.ui("collect")
+        yield from paragraph(
+            command, width, first=[("  ", ""), (label, "muted"), (" ", "")], indent=3 + width_of(label), role="code"
+        )
+
+
+def main_findings(diagnosis: Diagnosis) -> list[Finding]:
+    """The findings that are told in full: the first three that no other explains."""
+    return [one for one in diagnosis.findings if one.id not in diagnosis.explained][:SHOWN_FINDINGS]
+
+
+def shape(sides: tuple[int, int, int] | None) -> str:
+    """``128 × 256``: without the sides that are 1."""
+    if sides is None:
+        return units.DASH
+    kept = list(sides)
+    while len(kept) > 1 and kept[-1] == 1:
+        kept.pop()
+    return " × ".join(units.count(side) for side in kept)

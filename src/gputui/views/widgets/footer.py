@@ -1,0 +1,65 @@
+"""The bottom line: the keys that matter now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gputui.paint.grid import width_of
+from gputui.views import actions
+from gputui.views.text import Line, Segment, line_width
+from gputui.views.widgets.one_line import OneLine
+
+if TYPE_CHECKING:
+    from gputui.wording import Wording
+
+
+class Footer(OneLine):
+    """The keys that matter now; help and quit are always there."""
+
+    def __init__(self, words: Wording) -> None:
+        super().__init__(id="footer")
+        self.words = words
+        self.pane = actions.KERNELS
+        self.status = ""
+
+    def show(self, pane: str, status: str = "") -> None:
+        if (pane, status) != (self.pane, self.status):
+            self.pane, self.status = pane, status
+            self.refresh()
+
+    def shown_actions(self, width: int) -> list[actions.Action]:
+        """What fits, most needed first."""
+        # While one types, ? and q are letters.
+        always = [] if self.pane == actions.PROMPT else [actions.BY_ID["help"], actions.BY_ID["quit"]]
+        room = width - 2 - sum(self._width(action) for action in always)
+        if self.status:
+            room -= width_of(self.status) + 3
+        chosen = []
+        for action in actions.in_footer(self.pane):
+            if action in always:
+                continue
+            room -= self._width(action)
+            if room < 0:
+                break
+            chosen.append(action)
+        return [*chosen, *always]
+
+    def _label(self, action: actions.Action) -> str:
+        if action.id == "unfold" and self.pane == actions.METRICS:
+            return self.words.ui("footer.fold")
+        return self.words.ui(f"footer.{action.id}")
+
+    def _width(self, action: actions.Action) -> int:
+        return width_of(action.footer_key(ascii=self.ascii)) + 1 + width_of(self._label(action)) + 2
+
+    def lines(self, width: int) -> list[Line]:
+        line: list[Segment] = [(" ", "")]
+        for action in self.shown_actions(width):
+            line += [(action.footer_key(ascii=self.ascii), "key"), (f" {self._label(action)}  ", "muted")]
+        if self.status:
+            line = [
+                *line,
+                (" " * max(0, width - line_width(line) - width_of(self.status) - 1), ""),
+                (self.status, "faint"),
+            ]
+        return [line]

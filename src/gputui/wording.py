@@ -1,0 +1,127 @@
+"""The words: every sentence a person reads, by id and language, from ``data/wording/<language>.toml``.
+
+No sentence is put together in Python; texts hold placeholders such as ``{dram_pct:pct}``, whose formats are those of
+``units.BY_NAME``.
+"""
+
+from __future__ import annotations
+
+import os
+import string
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Literal
+
+from gputui import units
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+if TYPE_CHECKING:
+    from gputui.analysis.finding import Finding, Verdict
+    from gputui.model.report import Notice
+
+ReaderLevel = Literal["pytorch", "triton", "cuda"]
+READER_LEVELS: tuple[ReaderLevel, ...] = ("pytorch", "triton", "cuda")
+LANGUAGES = ("en", "ja")
+
+
+@dataclass(frozen=True, slots=True)
+class FindingText:
+    title: str
+    why: str
+    analogy: str
+    actions: Mapping[ReaderLevel, tuple[str, ...]]
+    verify: str
+
+
+class _Formatter(string.Formatter):
+    def format_field(self, value: Any, format_spec: str) -> str:
+        formatter = units.BY_NAME.get(format_spec)
+        if formatter is not None:
+            return formatter(value)
+        return str(super().format_field(value, format_spec))
+
+
+_FORMATTER = _Formatter()
+
+
+class Wording:
+    """One language's texts."""
+
+    def __init__(self, language: str) -> None:
+        self.language = language
+        folder = resources.files("gputui.data").joinpath("wording")
+        text = "\n".join(
+            folder.joinpath(name).read_text(encoding="utf-8")
+            for name in (f"{language}.toml", f"ui.{language}.toml")
+            if folder.joinpath(name).is_file()
+        )
+        self._table: Mapping[str, Any] = tomllib.loads(text)
+
+    def text(self, path: str, /, **params: Any) -> str:
+        """The text at a dotted path, filled. Raises ``KeyError`` for a path or parameter that does not exist."""
+        node: Any = self._table
+        for part in path.split("."):
+            node = node[part]
+        return _FORMATTER.vformat(node, (), params)
+
+    def ui(self, key: str, /, **params: Any) -> str:
+        """A label of the screen or of the printed text."""
+        return self.text(f"ui.{key}", **params)
+
+    def finding(self, finding: Finding) -> FindingText:
+        row = self._table["finding"][finding.id]
+
+        def fill(text: str) -> str:
+            return _FORMATTER.vformat(text, (), finding.params)
+
+        return FindingText(
+            title=fill(row["title"]),
+            why=fill(row[f"why-{finding.variant}" if finding.variant else "why"]),
+            analogy=fill(row["analogy"]),
+            actions={level: tuple(fill(one) for one in row["actions"][level]) for level in READER_LEVELS},
+            verify=fill(row["verify"]),
+        )
+
+    def finding_name(self, id: str) -> str:
+        """A finding's short name, without numbers, for lists of what was or was not checked."""
+        name: str = self._table["finding"][id]["name"]
+        return name
+
+    def verdict_name(self, id: str) -> str:
+        """One or two words for a verdict, for the list."""
+        name: str = self._table["verdict"][id]["name"]
+        return name
+
+    def verdict(self, verdict: Verdict) -> str:
+        """The one sentence."""
+        return self.text(f"verdict.{verdict.id}.{verdict.variant}", **verdict.params)
+
+    def notice(self, notice: Notice) -> str:
+        return self.text(f"notice.{notice.id}", **notice.params)
+
+    def glossary(self) -> Mapping[str, Mapping[str, str]]:
+        """Term id → ``term`` and ``text``."""
+        table: Mapping[str, Mapping[str, str]] = self._table["glossary"]
+        return table
+
+
+@cache
+def wording(language: str = "en") -> Wording:
+    """The texts of a language (``"en"`` or ``"ja"``)."""
+    return Wording(language)
+
+
+def language_of_locale() -> str:
+    """``"ja"`` where the environment's locale is Japanese, else ``"en"``."""
+    for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
+        value = os.environ.get(name)
+        if value:
+            return "ja" if value.startswith("ja") else "en"
+    return "en"

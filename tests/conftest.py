@@ -1,0 +1,19 @@
+"""Fixtures that every test may use."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="session")
+def reports() -> Path:
+    """The folder of real reports, which is not part of the repository: ``GPUTUI_REPORTS``, else beside it."""
+    folder = Path(os.environ.get("GPUTUI_REPORTS") or ROOT.parent / "shared" / "reports")
+    if not folder.is_dir():
+        pytest.skip(f"no real reports at {folder}")
+    return folder
