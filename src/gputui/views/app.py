@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual import work
 from textual.app import App, SystemCommand
+from textual.markup import escape
 from textual.screen import Screen
 from textual.widgets import Input
 from textual.worker import Worker, WorkerState, get_current_worker
@@ -89,14 +90,12 @@ class GputuiApp(App[int]):
         )
         self.animation_level = "none"
 
-    def get_default_screen(self) -> Screen[None]:
-        return self._main
-
     @property
     def main(self) -> MainScreen:
         return self._main
 
     def on_mount(self) -> None:
+        self.push_screen(self._main)
         self._loading = LoadingScreen(self.words, ascii=self.ascii)
         self.push_screen(self._loading)
         self.load_all(self.generation, tuple(self._sources))
@@ -385,10 +384,10 @@ class GputuiApp(App[int]):
             return
         for action in actions.ACTIONS:
             if action.in_palette:
-                key = f"  [{action.key_text(ascii=self.ascii)}]" if action.keys else ""
+                key = f"   {action.key_text(ascii=self.ascii)}" if action.keys else ""
                 yield SystemCommand(
                     self.words.ui(f"footer.{action.id}"),
-                    f"{self.words.ui(f'action.{action.id}')}{key}",
+                    escape(f"{self.words.ui(f'action.{action.id}')}{key}"),  # the palette reads it as markup
                     self._runner(action),
                 )
 

@@ -78,14 +78,14 @@ class MainScreen(Screen[None]):
         self.query_text: dict[str, str] = {"kernels": "", "metrics": ""}
         self._before_prompt = ""
         self._points: dict[int, tuple[Point, ...]] = {}
-        self._start: tuple[int | None, str] = (None, "diagnosis")
+        self._start_row: int | None = None
 
     def take_over(self, old: MainScreen) -> None:
         """Stand where another main screen stood: same order, filter, kernel and page."""
         data, before = self.kernels.data, old.kernels.data
         data.sort, data.reversed, data.filter = before.sort, before.reversed, before.filter
         data.grouping, data.expanded = before.grouping, set(before.expanded)
-        self._start = (old.kernels.table.row, old.tab)
+        self._start_row, self.tab = old.kernels.table.row, old.tab
         self.diagnosis.unfolded = old.diagnosis.unfolded
 
     def _table_data(self) -> KernelTable:
@@ -100,7 +100,7 @@ class MainScreen(Screen[None]):
             yield self.kernels
             with Vertical(id="detail"):
                 yield self.tabs
-                with ContentSwitcher(id="pages", initial="diagnosis"):
+                with ContentSwitcher(id="pages", initial=self.tab):
                     yield from self.pages.values()
         yield self.prompt
         yield self.footer
@@ -111,9 +111,7 @@ class MainScreen(Screen[None]):
         self._show_header()
         self.show_notices()
         if self.host.library.entries:
-            row, tab = self._start
-            self.kernels.update_rows(keep=row)
-            self.action_show_tab(tab)
+            self.kernels.update_rows(keep=self._start_row)
 
     def on_resize(self, event: events.Resize) -> None:
         width, height = event.size

@@ -55,9 +55,9 @@ class KernelTable:
         """The rows as sort, filter and grouping have them now."""
         entries = self.library.entries
         self._largest_pct = max(_FULL_BAR_PCT, 100 * max((one.share or 0.0 for one in entries), default=0.0))
-        rows = ordering.sort_items(
-            self._keys(), len(entries), descending=_DESCENDING.get(self.sort, False) != self.reversed
-        )
+        keys = self._keys()
+        descending = keys is not None and _DESCENDING.get(self.sort, False)
+        rows = ordering.sort_items(keys, len(entries), descending=descending != self.reversed)
         if self.filter:
             rows = ordering.keep(rows, np.array([self.filter in search_text(entry) for entry in entries], dtype=bool))
         if not self.grouping:
@@ -109,7 +109,7 @@ class KernelTable:
 
     def columns(self, width: int) -> dict[str, int]:
         """Cells by column, left to right; what has no room is left out."""
-        sizes = {"share": 5}
+        sizes = {"share": 6}
         if width >= 40:
             sizes["bar"] = _BAR + 1
         if width >= 34:

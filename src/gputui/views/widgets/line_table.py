@@ -70,6 +70,8 @@ class LineTable(ScrollView, RolePainter, can_focus=True):
         self._painter = painter
         self._rows: Rows = NO_ROWS
         self._cursor = 0
+        self.was_moved = False
+        """Whether the reader has moved the cursor: until then it may be put where it is best."""
         self._query = ""
         self._strips: LRUCache[tuple[int, int, bool, bool, str], Strip] = LRUCache(512)
         self._width = -1
@@ -95,6 +97,8 @@ class LineTable(ScrollView, RolePainter, can_focus=True):
         wanted = before if keep is None else keep
         places = NO_ROWS if wanted is None else (rows == wanted).nonzero()[0]
         self._cursor = int(places[0]) if len(places) else min(self._cursor, max(0, len(rows) - 1))
+        if not self.was_moved and keep is None:
+            self._cursor = 1 if len(rows) > 1 and rows[0] < 0 <= rows[1] else 0
         self._strips.clear()
         self._update_size()
         self._show_cursor()
@@ -126,6 +130,7 @@ class LineTable(ScrollView, RolePainter, can_focus=True):
         place = max(0, min(place, len(self._rows) - 1))
         if place == self._cursor or not len(self._rows):
             return
+        self.was_moved = True
         before, self._cursor = self._cursor, place
         top = self.scroll_offset.y
         self.refresh(*(Region(0, one - top + 1, self.size.width, 1) for one in (before, place)))
@@ -169,11 +174,13 @@ class LineTable(ScrollView, RolePainter, can_focus=True):
         key = (row, width, at_cursor, self.has_focus, self._query)
         strip = self._strips.get(key)
         if strip is None:
+            sign = glyphs(self.ascii).cursor if at_cursor else " "
+            line: Line = [(sign, "accent"), *self._painter.row(row, TableState(width - 1, self._query))]
             over = None
             if at_cursor:
+                # Faint text on the cursor's ground would vanish where there are 16 colours.
+                line = [(text, "muted" if role == "faint" else role) for text, role in line]
                 over = _background(self.role_style("cursor" if self.has_focus else "cursor-blurred"))
-            sign = glyphs(self.ascii).cursor if at_cursor else " "
-            line = [(sign, "accent"), *self._painter.row(row, TableState(width - 1, self._query))]
             strip = self.strip(line, width, over)
             self._strips[key] = strip
         return strip
