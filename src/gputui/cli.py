@@ -6,6 +6,7 @@ import os
 import sys
 from enum import Enum
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -111,6 +112,8 @@ def explain(
     """Say why the kernels of a report are slow and what to change next."""
     from gputui.formats import open_report
 
+    # The engine loads while the reader's process works on the file.
+    Thread(target=_warm_up, daemon=True).start()
     report = open_report(path)
     try:
         _explain(report, _pattern(kernel), format, level, _words(lang), ascii=ascii)
@@ -140,6 +143,12 @@ def export(
     finally:
         report.close()
     typer.echo(f"{output}: {len(report.kernels)} kernels", err=True)
+
+
+def _warm_up() -> None:
+    from gputui.analysis.engine import needed_names
+
+    needed_names()
 
 
 def _words(language: Language | None) -> Wording:

@@ -28,8 +28,7 @@ def page(app: GputuiApp) -> str:
 
 def screen_text(app: GputuiApp) -> list[str]:
     """What the terminal would show, line by line."""
-    width, height = app.size
-    return [strip.text for strip in app.screen._compositor.render_strips()][:height]
+    return [strip.text for strip in app.screen._compositor.render_strips()]
 
 
 async def test_the_longest_kernel_is_selected_and_explained(start: Start) -> None:
@@ -342,7 +341,7 @@ async def test_saving_never_overwrites(start: Start, tmp_path: Path, monkeypatch
     async with start(make_report(("../evil", "b"))) as (_, pilot):
         await pilot.press("e", "e")
         await pilot.pause()
-    assert sorted(file.name for file in tmp_path.glob("*.md")) == ["___evil-2.md", "___evil.md"]
+    assert sorted(file.name for file in tmp_path.glob("*.md")) == ["___evil-2.md", "___evil.md"]  # noqa: ASYNC240
 
 
 async def test_copy_goes_to_a_file_as_well(start: Start, tmp_path: Path) -> None:

@@ -8,7 +8,9 @@ from gputui.views.text import cut, fit, paragraph, shorten_middle, shown, wrap
 LONG = "void at::native::" + "vectorized_elementwise_kernel<" * 200
 
 
-@pytest.mark.parametrize("text", ["", "word", "many words in a row " * 9, "日本語の文章、句読点。" * 5, LONG, "混ざった text と 日本語 " * 5])
+@pytest.mark.parametrize(
+    "text", ["", "word", "many words in a row " * 9, "日本語の文章、句読点。" * 5, LONG, "混ざった text と 日本語 " * 5]
+)
 @pytest.mark.parametrize("cells", [1, 2, 7, 40])
 def test_wrapped_lines_fit_and_lose_nothing(text: str, cells: int) -> None:
     lines = wrap(text, cells)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from gputui.analysis.facts import MEMORY_BREAKDOWN, SM_BREAKDOWN, TENSOR_PRECISIONS, Facts, breakdown_parts
 from gputui.analysis.finding import SEVERITIES, Finding, Gauges, NotChecked, Verdict
@@ -102,6 +103,7 @@ def rank(findings: Iterable[Finding]) -> tuple[tuple[Finding, ...], dict[str, st
     return (*causes, *effects), explained
 
 
+@cache
 def needed_names() -> tuple[str, ...]:
     """Every metric name that verdicts, rules and roofline may read, but for the parts that breakdowns name."""
     concepts = dict.fromkeys(_CONCEPTS)
@@ -145,9 +147,25 @@ def diagnoser(report: Report) -> Callable[[Kernel], Diagnosis]:
 
 
 def diagnose_all(report: Report) -> list[Diagnosis]:
-    """The diagnosis of every kernel of the report, in its order."""
-    prepare(report)
-    return list(map(diagnoser(report), report.kernels))
+    """The diagnosis of every kernel of the report, in its order; a batch is read while the one before is worked on."""
+    one = diagnoser(report)
+    batches = [report.kernels[start : start + _BATCH] for start in range(0, len(report.kernels), _BATCH)]
+    if len(batches) == 1:
+        prepare(report)
+        return list(map(one, report.kernels))
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1) as reader:
+        coming = [reader.submit(prepare, report, batch) for batch in batches]
+        found: list[Diagnosis] = []
+        for batch, ready in zip(batches, coming, strict=True):
+            ready.result()
+            found.extend(map(one, batch))
+    return found
+
+
+_BATCH = 32
+"""Kernels read at a time: some 20 ms of the reader's work."""
 
 
 def _gauges(facts: Facts, roofline: Roofline) -> Gauges:

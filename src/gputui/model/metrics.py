@@ -175,14 +175,18 @@ def _resolve(id: str, lookup: Callable[[str], Metric | None], open_ids: frozense
         metric = lookup(name)
         if metric is not None and metric.number is not None:
             return Value(float(metric.number), concept.unit, name)
+    if not concept.formulas:
+        return None
+    open_ids |= {id}
     for formula in concept.formulas:
-        if open_ids & set(formula.concepts):
-            continue
-        parts = {part: _resolve(part, lookup, open_ids | {id}) for part in formula.concepts}
-        if any(value is None for value in parts.values()):
-            continue
-        found = {part: value for part, value in parts.items() if value is not None}
-        result = formula.evaluate({part: value.value for part, value in found.items()})
-        if result is not None:
-            return Value(result, concept.unit, formula.spell({part: value.metric for part, value in found.items()}))
+        parts: dict[str, Value] = {}
+        for part in formula.concepts:
+            value = None if part in open_ids else _resolve(part, lookup, open_ids)
+            if value is None:
+                break
+            parts[part] = value
+        else:
+            result = formula.evaluate({part: value.value for part, value in parts.items()})
+            if result is not None:
+                return Value(result, concept.unit, formula.spell({part: value.metric for part, value in parts.items()}))
     return None

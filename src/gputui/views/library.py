@@ -22,7 +22,10 @@ _NAME_LIMIT = 2000
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One kernel in the list. ``title`` and ``detail`` are safe to show; ``share`` is of its report's time, 0-1."""
+    """One kernel in the list. ``title`` and ``detail`` are safe to show; ``share`` is of its report's time, 0-1.
+
+    ``search`` is what search and filter look at: names, what it does, library, NVTX ranges.
+    """
 
     number: int
     report: int
@@ -32,6 +35,7 @@ class Entry:
     identity: KernelIdentity
     title: str
     detail: str
+    search: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,19 +76,28 @@ def load(report: Report, number: int, first_entry: int) -> LoadedReport:
     total = sum(known) if known else None
     details = distinguish([(kernel.name, kernel.demangled) for kernel in report.kernels])
     entries = tuple(
-        Entry(
-            number=first_entry + position,
-            report=number,
-            kernel=kernel,
-            duration_ns=duration,
-            share=duration / total if total and duration is not None else None,
-            identity=identify(kernel.name[:_NAME_LIMIT], kernel.demangled[:_NAME_LIMIT]),
-            title=shown(kernel.name),
-            detail=detail,
-        )
+        _entry(first_entry + position, number, kernel, duration, total, detail)
         for position, (kernel, duration, detail) in enumerate(zip(report.kernels, durations, details, strict=True))
     )
     return LoadedReport(report, entries, total)
+
+
+def _entry(
+    number: int, report: int, kernel: Kernel, duration_ns: float | None, total_ns: float | None, detail: str
+) -> Entry:
+    name, demangled = kernel.name[:_NAME_LIMIT], kernel.demangled[:_NAME_LIMIT]
+    identity = identify(name, demangled)
+    return Entry(
+        number=number,
+        report=report,
+        kernel=kernel,
+        duration_ns=duration_ns,
+        share=duration_ns / total_ns if total_ns and duration_ns is not None else None,
+        identity=identity,
+        title=shown(kernel.name),
+        detail=detail,
+        search="\n".join((name, demangled, identity.op_class, identity.library, *kernel.nvtx)).casefold(),
+    )
 
 
 _WORD = re.compile(r"[A-Za-z_]\w*|\d+")

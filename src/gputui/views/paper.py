@@ -29,12 +29,15 @@ ROLES = (
 
 
 ROLE_CLASSES = frozenset(f"role--{role}" for role in (*ROLES, "cursor", "cursor-blurred"))
+"""What each screen declares as its component classes."""
 
 
 class RolePainter(Widget):
-    """A widget that turns lines into strips; the component class ``role--<role>`` gives a role its look."""
+    """A widget that turns lines into strips.
 
-    COMPONENT_CLASSES = set(ROLE_CLASSES)
+    The component class ``role--<role>`` of its screen gives a role its look. It is the screen's and not each widget's,
+    because Textual restyles every component class of every widget on many an occasion: 50 ms for one screen of ours.
+    """
 
     ascii: bool = False
 
@@ -45,8 +48,7 @@ class RolePainter(Widget):
     def role_style(self, role: str) -> Style:
         style = self._role_styles.get(role)
         if style is None:
-            known = f"role--{role}" in self.COMPONENT_CLASSES
-            style = self.get_component_rich_style(f"role--{role}", partial=True) if known else Style.null()
+            style = self.screen.get_component_rich_style(f"role--{role}", partial=True, default=Style.null())
             self._role_styles[role] = style
         return style
 
@@ -78,8 +80,6 @@ class RolePainter(Widget):
 
 class LinesView(ScrollView, RolePainter, can_focus=True):
     """A page of lines built for the width at hand; a subclass says what stands on it in ``build``."""
-
-    COMPONENT_CLASSES = set(ROLE_CLASSES)  # Textual follows the first base alone
 
     DEFAULT_CSS = """
     LinesView {

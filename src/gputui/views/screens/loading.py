@@ -10,7 +10,7 @@ from textual.screen import Screen
 
 from gputui import units
 from gputui.paint.bars import bar
-from gputui.views.paper import LinesView
+from gputui.views.paper import ROLE_CLASSES, LinesView
 from gputui.views.text import Line, fit, shorten_middle
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ class LoadingBody(LinesView):
 
 
 class LoadingScreen(Screen[None]):
+    COMPONENT_CLASSES = set(ROLE_CLASSES)
     BINDINGS = [Binding("escape", "app.stop", show=False)]
 
     def __init__(self, words: Wording, *, ascii: bool) -> None:

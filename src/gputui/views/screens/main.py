@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from heapq import nlargest
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
@@ -15,12 +17,13 @@ from textual.widgets import ContentSwitcher, Static
 from gputui import units
 from gputui.render.text import level_of
 from gputui.views import actions, ordering
+from gputui.views.paper import ROLE_CLASSES
 from gputui.views.text import shown
 from gputui.views.widgets.diagnosis import DiagnosisView, Subject
 from gputui.views.widgets.empty import EmptyView
 from gputui.views.widgets.footer import Footer
 from gputui.views.widgets.header import Header
-from gputui.views.widgets.kernel_list import SORTS, KernelList, KernelTable, search_text
+from gputui.views.widgets.kernel_list import SORTS, KernelList, KernelTable
 from gputui.views.widgets.line_table import LineTable
 from gputui.views.widgets.metrics import MetricsView
 from gputui.views.widgets.notices import Notices
@@ -42,11 +45,14 @@ _WITHOUT_DATA = ("timeline", "source")
 _WIDE = 100
 _EXTRA_WIDE = 160
 _SMALLEST = (60, 15)
+_MOST_POINTS = 300
+"""Points on one roofline: more would only cover each other."""
 _SETTLE_S = 0.08
 """A kernel that stays selected this long gets what must be read for it; one run past does not."""
 
 
 class MainScreen(Screen[None]):
+    COMPONENT_CLASSES = set(ROLE_CLASSES)
     BINDINGS = actions.bindings("main")
     AUTO_FOCUS: ClassVar[str | None] = "#kernel-table"
 
@@ -446,7 +452,7 @@ class MainScreen(Screen[None]):
             return False
         if target == "metrics":
             return self.metrics.data.matches(text, row)
-        return row >= 0 and text in search_text(self.host.library.entries[row])
+        return row >= 0 and text in self.host.library.entries[row].search
 
     def action_next_match(self, step: int) -> None:
         self._move_to_match(self._searched, step)
@@ -487,11 +493,10 @@ class MainScreen(Screen[None]):
 
 
 def points_of(entries: tuple[Entry, ...], diagnoses: Mapping[int, Diagnosis]) -> tuple[Point, ...]:
-    """The DRAM points of a report's kernels, named and numbered as the list has them."""
-    from dataclasses import replace
-
+    """The DRAM points of the kernels that take the most time, named and numbered as the list has them."""
+    longest = nlargest(_MOST_POINTS, entries, key=lambda entry: entry.duration_ns or 0.0)
     found = []
-    for entry in entries:
+    for entry in longest:
         diagnosis = diagnoses.get(entry.number)
         if diagnosis is not None and diagnosis.roofline.point is not None:
             found.append(replace(diagnosis.roofline.point, kernel=entry.number, name=entry.title))

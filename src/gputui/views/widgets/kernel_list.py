@@ -59,7 +59,7 @@ class KernelTable:
         descending = keys is not None and _DESCENDING.get(self.sort, False)
         rows = ordering.sort_items(keys, len(entries), descending=descending != self.reversed)
         if self.filter:
-            rows = ordering.keep(rows, np.array([self.filter in search_text(entry) for entry in entries], dtype=bool))
+            rows = ordering.keep(rows, np.array([self.filter in entry.search for entry in entries], dtype=bool))
         if not self.grouping:
             return rows
         self._group(rows)
@@ -211,13 +211,6 @@ class KernelTable:
             return ""
         level = diagnosis.verdict.level
         return level.upper() if level else self.words.ui(f"verdict_short.{diagnosis.verdict.id}")
-
-
-def search_text(entry: Entry) -> str:
-    """What search and filter look at: the names, what the kernel does, its library, its NVTX ranges."""
-    kernel = entry.kernel
-    parts = (kernel.name, kernel.demangled[:2000], entry.identity.op_class, entry.identity.library, *kernel.nvtx)
-    return "\n".join(parts).casefold()
 
 
 class KernelList(Vertical):

@@ -17,7 +17,7 @@ from textual.strip import Strip
 from gputui.views import actions
 from gputui.views.glyphs import glyphs
 from gputui.views.ordering import NO_ROWS, Rows
-from gputui.views.paper import ROLE_CLASSES, RolePainter
+from gputui.views.paper import RolePainter
 from gputui.views.text import Line
 
 
@@ -40,7 +40,6 @@ class RowPainter(Protocol):
 class LineTable(ScrollView, RolePainter, can_focus=True):
     """Rows on demand, a head that stays, a cursor. The owner sorts, filters and groups by giving other rows."""
 
-    COMPONENT_CLASSES = set(ROLE_CLASSES)  # Textual follows the first base alone
     BINDINGS = actions.bindings("pane")
     DEFAULT_CSS = """
     LineTable {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gputui.paint.bandwidth import bandwidth_bar
@@ -87,8 +87,6 @@ class RooflineView(LinesView):
         return tuple(id for id in (roofline.precision, "fp32") if id)
 
     def _own(self, subject: RooflineSubject) -> Iterable[Point]:
-        from dataclasses import replace
-
         if subject.diagnosis is None:
             return ()
         return (
