@@ -17,7 +17,7 @@ MEMORY_BOUND: Mapping[str, tuple[float, str]] = {
     "sm__throughput.avg.pct_of_peak_sustained_elapsed": (12.0, "%"),
     "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed": (70.0, "%"),
     "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed": (30.0, "%"),
-    "lts__t_sectors.avg.pct_of_peak_sustained_elapsed": (70.0, "%"),
+    "lts__throughput.avg.pct_of_peak_sustained_elapsed": (70.0, "%"),
     "sm__warps_active.avg.pct_of_peak_sustained_active": (55.0, "%"),
     "smsp__thread_inst_executed_per_inst_executed.ratio": (32.0, ""),
     "launch__waves_per_multiprocessor": (8.0, ""),

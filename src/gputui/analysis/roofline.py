@@ -64,11 +64,13 @@ class Roofline:
 
 
 _SCALARS = ("fp32", "fp64", "fp16")
+_SPARSE_PEAKS = ("bf16", "fp16", "tf32", "int8")
 
 CONCEPTS = (
     "sm_clock", "dram_bytes", "dram_bytes_per_s", "dram_peak_bytes_per_s", "duration", "tensor_pct",
     "l2_bytes_per_s", "l2_peak_bytes_per_s", "l1_bytes_per_s", "l1_peak_bytes_per_s",
     *(f"{precision}_{what}" for precision in _SCALARS for what in ("flop_per_s", "peak_flop_per_s")),
+    *(f"tensor_ops_{precision}_sparse_peak_per_cycle" for precision in _SPARSE_PEAKS),
     *(f"tensor_ops_{precision}{what}" for precision in TENSOR_PRECISIONS for what in ("", "_peak_per_s")),
 )  # fmt: skip
 """What the dictionary is asked for here."""
@@ -138,13 +140,22 @@ def _compute_roofs(facts: Facts) -> list[Roof]:
         *((precision, f"{precision}_peak_flop_per_s") for precision in _SCALARS),
         *((f"tensor-{precision}", f"tensor_ops_{precision}_peak_per_s") for precision in tensor),
     ):
-        peak = facts.number(concept)
+        peak = facts.number(concept) or _hopper_dense_peak(facts, id)
         if peak:
             roofs.append(Roof(id, "compute", peak, "report"))
         elif specs is not None and id in specs.peaks and id != "fp16":
             scale = clock / specs.boost_hz if clock and specs.boost_hz else 1.0
             roofs.append(Roof(id, "compute", specs.peaks[id] * scale, "specs"))
     return roofs
+
+
+def _hopper_dense_peak(facts: Facts, id: str) -> float | None:
+    """On GH100 the counters without a sparsity suffix have the sparse peak, which is twice the dense one."""
+    clock = facts.number("sm_clock")
+    if facts.device.compute_capability != (9, 0) or id.removeprefix("tensor-") not in _SPARSE_PEAKS or not clock:
+        return None
+    peak = facts.number(f"tensor_ops_{id.removeprefix('tensor-')}_sparse_peak_per_cycle")
+    return peak / 2 * clock if peak else None
 
 
 def _tensor_precisions(facts: Facts) -> list[str]:

@@ -242,7 +242,7 @@ def _plain(message: str) -> str:
 
 
 def _extras(answer: dict[str, Any]) -> Extras:
-    sections = sorted(answer["sections"], key=lambda section: section["order"])
+    sections = sorted(answer["sections"], key=lambda section: (section["id"] == "section0", section["order"]))
     return Extras(
         sections=tuple(Section(one["id"], one["name"], tuple(one["metrics"])) for one in sections),
         rules=tuple(

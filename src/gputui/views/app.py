@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -311,7 +312,8 @@ class GputuiApp(App[int]):
         if text is None:
             return
         self.copy_to_clipboard(text)
-        path = self._write(Path.home() / ".cache" / "gputui" / "copied.md", text, overwrite=True)
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        path = self._write(cache / "gputui" / "copied.md", text, overwrite=True)
         key = "copied" if path is None else "copied_and_file"
         self.notify(self.words.ui(key, path=shown(str(path))), markup=False)
 

@@ -15,10 +15,11 @@ TENSOR_REACHABLE_PCT = 90.0
 
 @rule("compute-roof", "compute", needs=("sm_pct",), effects=("issue-slots",))
 def compute_roof(facts: Facts, verdict: Verdict) -> Hit | None:
-    if verdict.id != "compute-bound" or facts.sm is None or facts.sm < ROOF_PCT:
+    """The gain is bounded by the slots that are still free, as long as the work stays the same."""
+    if verdict.id != "compute-bound" or facts.sm is None:
         return None
-    part = facts.top_sm_part or "sm__throughput"
-    return Hit(0.8, max(1.0, 100 / facts.sm), (facts.evidence("sm_pct", ROOF_PCT),), {"sm_pct": facts.sm, "part": part})
+    confidence = 0.8 if facts.sm >= ROOF_PCT else 0.5
+    return Hit(confidence, max(1.0, 100 / facts.sm), (facts.evidence("sm_pct", ROOF_PCT),), {"sm_pct": facts.sm})
 
 
 @rule("tensor-roof", "compute", needs=("tensor_pct|tensor_tc_pct",), effects=("compute-roof", "issue-slots"))

@@ -1,0 +1,69 @@
+"""Draws README's pictures from the sample reports: python scripts/screenshots.py
+
+Writes screenshots/NAME.svg (as Textual draws it) and NAME.png (drawn by resvg with a font of this machine).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import resvg_py
+
+from gputui.data import demo_report
+
+ROOT = Path(__file__).resolve().parent.parent
+OUT = ROOT / "screenshots"
+FONT = "DejaVu Sans Mono"
+SAMPLES = ROOT / "sample_reports"
+
+# name, report, size, keys, theme (None: the dark one)
+PICTURES: Sequence[tuple[str, Path, tuple[int, int], Sequence[str], str | None]] = (
+    ("diagnosis", demo_report(), (120, 40), (), None),
+    ("roofline", SAMPLES / "attention_sdpa.ncu-rep", (120, 36), ("2",), None),
+    ("metrics", demo_report(), (120, 36), ("4",), None),
+    ("light", SAMPLES / "attention_eager.ncu-rep", (120, 36), (), "light"),
+    ("small", demo_report(), (80, 24), (), None),
+    ("japanese", demo_report(), (120, 40), (), None),
+)
+
+
+async def draw(name: str, report: Path, size: tuple[int, int], keys: Sequence[str], theme: str | None) -> None:
+    from gputui.views.app import GputuiApp
+    from gputui.views.themes import THEMES
+
+    app = GputuiApp([report], language="ja" if name == "japanese" else "en")
+    async with app.run_test(size=size) as pilot:
+        if theme is not None:
+            app.theme = next(one.name for one in THEMES if theme in one.name)
+        for _ in range(2):
+            await app.workers.wait_for_complete()
+            await pilot.pause()
+        for key in keys:
+            await pilot.press(key)
+            await app.workers.wait_for_complete()
+            await pilot.pause()
+        svg = app.export_screenshot(title="gputui")
+    (OUT / f"{name}.svg").write_text(svg, encoding="utf-8")
+    # The embedded fonts point at a server; the PNG is drawn with a local one.
+    local = re.sub(r"@font-face\s*{.*?}", "", svg, flags=re.DOTALL).replace("Fira Code", FONT)
+    (OUT / f"{name}.png").write_bytes(bytes(resvg_py.svg_to_bytes(svg_string=local, font_family=FONT)))
+    print(f"screenshots/{name}.svg, .png")
+
+
+def main() -> None:
+    os.environ.update(COLORTERM="truecolor", TEXTUAL_COLOR_SYSTEM="truecolor", XDG_STATE_HOME=tempfile.mkdtemp())
+    OUT.mkdir(exist_ok=True)
+    wanted = set(sys.argv[1:])
+    for picture in PICTURES:
+        if not wanted or picture[0] in wanted:
+            asyncio.run(draw(*picture))
+
+
+if __name__ == "__main__":
+    main()
