@@ -176,14 +176,25 @@ def _open(paths: list[Path], lang: Language | None, level: Level | None, *, asci
 
         status = run(paths, language=words.language, level=level.value if level else None, ascii=ascii, mouse=mouse)
         raise typer.Exit(status)
-    from gputui.formats import find_reports, open_report
+    from gputui.formats import open_report, reports_in
 
-    for path in find_reports(paths):
-        report = open_report(path)
+    files = [file for path in paths for file in reports_in(path)]
+    unreadable: list[GputuiError] = []
+    for file in files:
+        try:
+            report = open_report(file)
+        except GputuiError as error:
+            unreadable.append(error)
+            continue
         try:
             _explain(report, _pattern(None), ExplainFormat.text, level, words, ascii=ascii)
         finally:
             report.close()
+    # One bad file of many is a warning.
+    if len(unreadable) == len(files):
+        raise unreadable[0]
+    for error in unreadable:
+        _say(error)
 
 
 def _explain(
@@ -215,8 +226,17 @@ def _explain(
 
         console = Console(highlight=False, markup=False, emoji=False)
         console.width = min(console.width, 110)
-        for part in report_text(report, diagnoses, words, reader, ascii=ascii or wants_ascii()):
-            console.print(part)
+        with console.capture() as printed:
+            for part in report_text(report, diagnoses, words, reader, ascii=ascii or wants_ascii()):
+                console.print(part)
+        for line in printed.get().splitlines():
+            typer.echo(line.rstrip())
+
+
+def _say(error: GputuiError) -> None:
+    from gputui.terminal import safe
+
+    sys.stderr.write(f"gputui: {safe(str(error))}\n")
 
 
 def main() -> None:
@@ -226,9 +246,7 @@ def main() -> None:
     except GputuiError as error:
         if os.environ.get("GPUTUI_DEBUG"):
             raise
-        from gputui.terminal import safe
-
-        sys.stderr.write(f"gputui: {safe(str(error))}\n")
+        _say(error)
         sys.exit(EXIT_USAGE)
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)

@@ -56,12 +56,7 @@ class Wording:
 
     def __init__(self, language: str) -> None:
         self.language = language
-        folder = resources.files("gputui.data").joinpath("wording")
-        text = "\n".join(
-            folder.joinpath(name).read_text(encoding="utf-8")
-            for name in (f"{language}.toml", f"ui.{language}.toml")
-            if folder.joinpath(name).is_file()
-        )
+        text = resources.files("gputui.data").joinpath("wording", f"{language}.toml").read_text(encoding="utf-8")
         self._table: Mapping[str, Any] = tomllib.loads(text)
 
     def text(self, path: str, /, **params: Any) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from gputui.errors import GputuiError
 from gputui.formats import foreign, ncu_csv, ncu_report
 from gputui.formats.base import HEAD_BYTES, Format, Progress
 
@@ -20,17 +20,20 @@ REPORT_SUFFIXES = frozenset({".ncu-rep", ".ncu-repz", ".nsight-cuprof-report", "
 """What a folder is searched for; a file named by itself may have any name."""
 
 
-def find_reports(paths: Iterable[Path]) -> list[Path]:
-    """The files to open: a folder stands for the reports in it, by name."""
-    found: list[Path] = []
-    for path in paths:
-        if path.is_dir():
-            found.extend(
-                sorted(child for child in path.iterdir() if child.suffix in REPORT_SUFFIXES and child.is_file())
-            )
-        else:
-            found.append(path)
-    return list(dict.fromkeys(found))
+def reports_in(path: Path) -> list[Path]:
+    """The files to open for one path: a folder stands for the reports in it, by name.
+
+    Raises ``GputuiError`` for a folder that holds none or cannot be read.
+    """
+    if not path.is_dir():
+        return [path]
+    try:
+        found = sorted(child for child in path.iterdir() if child.suffix in REPORT_SUFFIXES and child.is_file())
+    except OSError as error:
+        raise foreign.cannot_open(path, error) from error
+    if not found:
+        raise GputuiError(str(path), "is a folder without a report", "Name a .ncu-rep file, or a folder that has some")
+    return found
 
 
 def open_report(path: str | os.PathLike[str], progress: Progress | None = None) -> Report:

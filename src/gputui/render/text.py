@@ -11,6 +11,7 @@ from rich.text import Text
 
 from gputui import units
 from gputui.paint.bars import bar
+from gputui.paint.grid import shorten
 from gputui.render.collect import collect_command
 from gputui.terminal import safe
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 SHOWN_FINDINGS = 3
 SHOWN_KERNELS = 10
+_NAME_CELLS = 34
 
 
 def report_text(
@@ -83,6 +85,13 @@ def level_of(diagnosis: Diagnosis) -> ReaderLevel:
     return "triton" if library == "triton" else "cuda" if library in ("user", "cutlass", "cub-thrust") else "pytorch"
 
 
+def what_it_is(diagnosis: Diagnosis, words: Wording) -> str:
+    """Operation class and library, as far as the name tells: ``gemm · cublas``, ``own kernel``."""
+    identity = diagnosis.identity
+    library = words.text("explain.own-kernel") if identity.library == "user" else identity.library
+    return library if identity.op_class == "other" else f"{identity.op_class} · {library}"
+
+
 def kernel_text(
     diagnosis: Diagnosis,
     words: Wording,
@@ -100,8 +109,7 @@ def kernel_text(
     yield Text(
         words.text(
             "explain.launch",
-            op=diagnosis.identity.op_class,
-            library=diagnosis.identity.library,
+            what=what_it_is(diagnosis, words),
             grid=_dim(kernel.grid),
             block=_dim(kernel.block),
         ),
@@ -144,8 +152,13 @@ def gain(finding: Finding, words: Wording) -> str:
 
 def _finding(number: int, finding: Finding, words: Wording, level: ReaderLevel) -> RenderableType:
     text = words.finding(finding)
-    head = Text(f"{number}  {text.title}", style="bold")
-    head.append(f"   {gain(finding, words)}", style="bold green")
+    head = Table.grid(padding=(0, 2), expand=True)
+    head.add_column()
+    head.add_column(ratio=1)
+    head.add_column(no_wrap=True, justify="right")
+    head.add_row(
+        Text(f"{number}", style="bold"), Text(text.title, style="bold"), Text(gain(finding, words), "bold green")
+    )
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True, style="dim")
     table.add_column(overflow="fold")
@@ -154,7 +167,7 @@ def _finding(number: int, finding: Finding, words: Wording, level: ReaderLevel) 
     for index, action in enumerate(text.actions[level]):
         table.add_row(words.text("explain.do") if index == 0 else "", Text(action))
     table.add_row(words.text("explain.check"), Text(text.verify))
-    whole = Table.grid()
+    whole = Table.grid(expand=True)
     whole.add_row(head)
     whole.add_row(Padding(table, (0, 0, 0, 3)))
     return whole
@@ -210,12 +223,15 @@ def _kernel_table(
     groups: Sequence[Sequence[Diagnosis]], total: float | None, words: Wording, ascii: bool
 ) -> RenderableType:
     table = Table.grid(padding=(0, 2))
-    for justify in ("right", "left", "right", "left", "left"):
-        table.add_column(justify=justify, no_wrap=True, overflow="ellipsis")
+    table.add_column(justify="right", no_wrap=True, width=6)
+    table.add_column(no_wrap=True, width=8)
+    table.add_column(justify="right", no_wrap=True, width=8)
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
     for launches in groups[: 2 * SHOWN_KERNELS]:
         time = sum(one.kernel.duration_ns or 0 for one in launches) or None
         share = 100 * time / total if time and total else None
-        name = safe(launches[0].kernel.name)
+        name = shorten(safe(launches[0].kernel.name), _NAME_CELLS)
         table.add_row(
             units.percent(share),
             bar(share, 100, 8, ascii=ascii),

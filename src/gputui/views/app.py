@@ -24,7 +24,7 @@ from textual.worker import Worker, WorkerState, get_current_worker
 from gputui.errors import EXIT_NO, EXIT_USAGE, GputuiError
 from gputui.views import actions, settings
 from gputui.views.glyphs import glyphs
-from gputui.views.library import Backlog, Entry, Library, find_reports, load
+from gputui.views.library import Backlog, Entry, Library, load
 from gputui.views.messages import (
     ExtrasRead,
     KernelsDiagnosed,
@@ -120,15 +120,15 @@ class GputuiApp(App[int]):
     @work(thread=True, exclusive=True, group="load", exit_on_error=False)
     def load_all(self, generation: int, sources: tuple[Path | str | Report, ...]) -> None:
         """Open everything, one after the other; what cannot be opened is told and left out."""
-        from gputui.formats import open_report
+        from gputui.formats import open_report, reports_in
         from gputui.model.report import Report
 
         opened = entries = 0
         todo: list[Path | Report] = []
         for source in sources:
-            todo += [source] if isinstance(source, Report) else find_reports([Path(source)])
-            if not isinstance(source, Report) and Path(source).is_dir() and not find_reports([Path(source)]):
-                error = GputuiError(str(source), "holds no report", "Name a .ncu-rep file, or a folder that has some")
+            try:
+                todo += [source] if isinstance(source, Report) else reports_in(Path(source))
+            except GputuiError as error:
                 self.post_message(ReportFailed(generation, str(source), error))
         for source in todo:
             if self._stop_loading.is_set():

@@ -119,22 +119,6 @@ def distinguish(names: Sequence[tuple[str, str]]) -> list[str]:
     return [details.get(key, "") for key in names]
 
 
-def find_reports(paths: Iterable[Path]) -> list[Path]:
-    """The files to open: a folder stands for the reports in it, by name."""
-    found: list[Path] = []
-    for path in paths:
-        if path.is_dir():
-            found.extend(
-                sorted(child for child in path.iterdir() if child.suffix in REPORT_SUFFIXES and child.is_file())
-            )
-        else:
-            found.append(path)
-    return list(dict.fromkeys(found))
-
-
-REPORT_SUFFIXES = frozenset({".ncu-rep", ".ncu-repz", ".nsight-cuprof-report", ".csv"})
-
-
 class Backlog:
     """Kernels that still need a verdict; the wanted one comes first. Safe to use from several threads."""
 

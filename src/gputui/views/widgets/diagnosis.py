@@ -90,7 +90,7 @@ class DiagnosisView(LinesView):
         facts = self.signs.separator.join(
             (
                 *([self.words.ui(f"op.{identity.op_class}")] if identity.op_class != "other" else []),
-                self.words.ui("library_user") if identity.library == "user" else identity.library,
+                self.words.text("explain.own-kernel") if identity.library == "user" else identity.library,
                 self.words.ui("shape", grid=shape(kernel.grid), block=shape(kernel.block)),
                 units.duration(entry.duration_ns),
             )
