@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import sys
 import unicodedata
+from types import SimpleNamespace
 
 import pytest
 
+from gputui import terminal
 from gputui.terminal import can_draw, safe, wants_ascii
 
 
@@ -48,43 +49,42 @@ def test_nothing_that_acts_on_a_terminal_is_left_of_any_character() -> None:
     assert not left & {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
-class _Terminal(io.StringIO):
-    encoding = "utf-8"
-
-    def isatty(self) -> bool:
-        return True
+def _stream(tty: bool = True, encoding: str = "utf-8") -> SimpleNamespace:
+    return SimpleNamespace(encoding=encoding, isatty=lambda: tty)
 
 
 @pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+def streams(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """The two streams as ``terminal`` sees them: at first a terminal at both ends."""
+    streams = SimpleNamespace(stdin=_stream(), stdout=_stream())
+    monkeypatch.setattr(terminal, "sys", streams)
     monkeypatch.delenv("GPUTUI_ASCII", raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")
-    monkeypatch.setattr(sys, "stdin", _Terminal())
-    monkeypatch.setattr(sys, "stdout", _Terminal())
-    return monkeypatch
+    return streams
 
 
-def test_a_terminal_is_drawn_on(terminal: pytest.MonkeyPatch) -> None:
+def test_a_terminal_is_drawn_on(streams: SimpleNamespace) -> None:
     assert can_draw()
     assert not wants_ascii()
 
 
+@pytest.mark.usefixtures("streams")
 @pytest.mark.parametrize("term", ["dumb", "", None])
-def test_a_terminal_without_a_cursor_is_not_drawn_on(terminal: pytest.MonkeyPatch, term: str | None) -> None:
-    terminal.delenv("TERM") if term is None else terminal.setenv("TERM", term)
+def test_a_terminal_without_a_cursor_is_not_drawn_on(monkeypatch: pytest.MonkeyPatch, term: str | None) -> None:
+    monkeypatch.delenv("TERM") if term is None else monkeypatch.setenv("TERM", term)
     assert not can_draw()
 
 
-@pytest.mark.parametrize("stream", ["stdin", "stdout"])
-def test_a_pipe_is_not_drawn_on(terminal: pytest.MonkeyPatch, stream: str) -> None:
-    terminal.setattr(sys, stream, io.StringIO())
+@pytest.mark.parametrize("name", ["stdin", "stdout"])
+def test_a_pipe_is_not_drawn_on(streams: SimpleNamespace, name: str) -> None:
+    setattr(streams, name, _stream(tty=False))
     assert not can_draw()
 
 
 @pytest.mark.xfail(strict=True, reason="a closed standard stream is None and raises AttributeError")
-@pytest.mark.parametrize("stream", ["stdin", "stdout"])
-def test_a_closed_stream_is_not_drawn_on(terminal: pytest.MonkeyPatch, stream: str) -> None:
-    terminal.setattr(sys, stream, None)
+@pytest.mark.parametrize("name", ["stdin", "stdout"])
+def test_a_closed_stream_is_not_drawn_on(streams: SimpleNamespace, name: str) -> None:
+    setattr(streams, name, None)
     assert not can_draw()
     assert isinstance(wants_ascii(), bool)
 
@@ -93,17 +93,19 @@ def test_a_closed_stream_is_not_drawn_on(terminal: pytest.MonkeyPatch, stream: s
     ("encoding", "ascii"),
     [("utf-8", False), ("UTF8", False), ("utf-16", False), ("ascii", True), ("latin-1", True), ("cp932", True)],
 )
-def test_ascii_where_the_encoding_is_no_unicode(terminal: pytest.MonkeyPatch, encoding: str, ascii: bool) -> None:
-    terminal.setattr(_Terminal, "encoding", encoding)
+def test_ascii_where_the_encoding_is_no_unicode(streams: SimpleNamespace, encoding: str, ascii: bool) -> None:
+    streams.stdout = _stream(encoding=encoding)
     assert wants_ascii() is ascii
 
 
-def test_ascii_on_the_linux_console(terminal: pytest.MonkeyPatch) -> None:
-    terminal.setenv("TERM", "linux")
+@pytest.mark.usefixtures("streams")
+def test_ascii_on_the_linux_console(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "linux")
     assert wants_ascii()
 
 
+@pytest.mark.usefixtures("streams")
 @pytest.mark.parametrize(("value", "ascii"), [("1", True), ("yes", True), ("0", False), ("", False)])
-def test_ascii_where_the_environment_asks_for_it(terminal: pytest.MonkeyPatch, value: str, ascii: bool) -> None:
-    terminal.setenv("GPUTUI_ASCII", value)
+def test_ascii_where_the_environment_asks_for_it(monkeypatch: pytest.MonkeyPatch, value: str, ascii: bool) -> None:
+    monkeypatch.setenv("GPUTUI_ASCII", value)
     assert wants_ascii() is ascii

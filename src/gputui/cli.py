@@ -193,8 +193,8 @@ def _open(paths: list[Path], lang: Language | None, level: Level | None, *, asci
     # One bad file of many is a warning.
     if len(unreadable) == len(files):
         raise unreadable[0]
-    for error in unreadable:
-        _say(error)
+    for warning in unreadable:
+        _say(warning)
 
 
 def _explain(
