@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from views.fakes import FakeSource
-
 from gputui.analysis.facts import MEMORY_BREAKDOWN, SM_BREAKDOWN
 from gputui.model.device import Device
 from gputui.model.kernel import Kernel
 from gputui.model.metrics import Metric, dictionary
 from gputui.model.report import Report, Session
+from views.fakes import FakeSource
 
 Values = Mapping[str, "float | str"]
 

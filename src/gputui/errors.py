@@ -24,4 +24,6 @@ class GputuiError(Exception):
 
     def __str__(self) -> str:
         line = f"{self.title}: {self.message}."
-        return f"{line} {self.hint}." if self.hint else line
+        if not self.hint:
+            return line
+        return f"{line} {self.hint}" if self.hint.endswith(("?", "!")) else f"{line} {self.hint}."

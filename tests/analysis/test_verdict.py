@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from built import DEVICE, make_kernel, memory_parts, sm_parts
 
+from built import DEVICE, make_kernel, memory_parts, sm_parts
 from gputui.analysis.engine import diagnose
 from gputui.analysis.facts import Facts
 from gputui.analysis.finding import Verdict
