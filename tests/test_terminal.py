@@ -42,9 +42,7 @@ def test_safe(text: str, shown: str) -> None:
 
 def test_nothing_that_acts_on_a_terminal_is_left_of_any_character() -> None:
     left = {
-        unicodedata.category(char)
-        for code in range(sys.maxunicode + 1)
-        if (char := safe(chr(code))) and len(char) == 1
+        unicodedata.category(char) for code in range(sys.maxunicode + 1) if (char := safe(chr(code))) and len(char) == 1
     }
     assert not left & {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 

@@ -56,7 +56,9 @@ class Wording:
 
     def __init__(self, language: str) -> None:
         self.language = language
-        text = resources.files("gputui.data").joinpath("wording").joinpath(f"{language}.toml").read_text(encoding="utf-8")
+        text = (
+            resources.files("gputui.data").joinpath("wording").joinpath(f"{language}.toml").read_text(encoding="utf-8")
+        )
         self._table: Mapping[str, Any] = tomllib.loads(text)
 
     def text(self, path: str, /, **params: Any) -> str:

@@ -14,6 +14,7 @@ from gputui.analysis.finding import Finding
 from gputui.analysis.rules import all_rules
 from gputui.model.device import Device
 from gputui.model.metrics import dictionary, names_of
+from gputui.model.report import Session
 
 Numbers = Mapping[str, Any]
 
@@ -85,8 +86,8 @@ def test_no_cold_cache(other: Numbers) -> None:
 
 
 def test_no_cold_cache_where_ncu_left_the_caches_alone() -> None:
-    assert find("cold-cache", COLD, cache_control="none") is None
-    assert find("cold-cache", COLD, cache_control="all") is not None
+    assert find("cold-cache", COLD, session=Session(cache_control="none")) is None
+    assert find("cold-cache", COLD, session=Session(cache_control="all")) is not None
 
 
 @pytest.mark.parametrize(("pct", "hit"), [(-0.1, True), (0.0, False), (102.0, False), (102.1, True)])
@@ -607,7 +608,7 @@ def test_bank_conflicts_of_a_waiting_kernel_count_where_it_waits_for_shared_memo
     waits = {"warp_latency": 10.0, "stall_short_scoreboard": 2.0, "stall_mio_throttle": 2.0}
     assert bound("bank-conflicts", idle) == 1.0
     assert bound("bank-conflicts", {**idle, **waits}) == 100 / 40
-    assert bound("bank-conflicts", {**idle, **waits, "stall_mio_throttle": 1.0}) == 1.0
+    assert bound("bank-conflicts", {**idle, **waits, "stall_mio_throttle": 0.9}) == 1.0
 
 
 def test_older_reports_count_conflicts() -> None:
@@ -668,12 +669,18 @@ def test_no_register_spill(other: Numbers) -> None:
 COMPUTE: Numbers = {**WAITING, "sm_pct": 90.0, "memory_pct": 20.0, **sm_parts(issue_active=90)}
 
 
-def test_compute_roof() -> None:
+def test_compute_roof_leaves_the_slots_that_are_free() -> None:
     assert bound("compute-roof", COMPUTE) == 100 / 90
-    assert bound("compute-roof", {**COMPUTE, "sm_pct": 80.0}) == 100 / 80
 
 
-@pytest.mark.parametrize("other", [{"sm_pct": 79.9}, {"memory_pct": 85.0}, {"duration": 4000.0}])
+@pytest.mark.parametrize(("sm", "confidence"), [(60.0, 0.5), (79.9, 0.5), (80.0, 0.8)])
+def test_compute_roof_is_surer_from_80(sm: float, confidence: float) -> None:
+    found = find("compute-roof", {**COMPUTE, "sm_pct": sm})
+    assert found is not None
+    assert (found.max_speedup, found.confidence) == (100 / sm, confidence)
+
+
+@pytest.mark.parametrize("other", [{"sm_pct": 59.9}, {"memory_pct": 85.0}, {"duration": 4000.0}])
 def test_no_compute_roof(other: Numbers) -> None:
     assert find("compute-roof", {**COMPUTE, **other}) is None
 
@@ -686,7 +693,7 @@ def test_tensor_roof_leaves_what_the_best_products_leave() -> None:
     assert bound("tensor-roof", {**TENSOR, "tensor_pct": 96.0}) == 1.0
 
 
-@pytest.mark.parametrize("other", [{"tensor_pct": 59.9}, {"tensor_ops_bf16": 0.0}])
+@pytest.mark.parametrize("other", [{"tensor_pct": 59.9}, {"tensor_ops_bf16": 0.0, "tensor_type_pct": 0.0}])
 def test_no_tensor_roof(other: Numbers) -> None:
     assert find("tensor-roof", {**TENSOR, **other}) is None
 

@@ -111,6 +111,10 @@ def test_half_of_the_picture_may_be_enough() -> None:
     assert verdict(memory_pct=20, duration=2000).id == "launch-bound"
 
 
+def test_full_tensor_cores_need_no_more_of_the_picture() -> None:
+    assert verdict(memory_pct=30, tensor_pct=70, tensor_ops_bf16=1e9).id == "tensor-bound"
+
+
 def test_without_a_duration_nothing_is_short() -> None:
     found = verdict_of(Facts(make_kernel({"sm_pct": 20, "memory_pct": 20})))
     assert found.id == "latency-bound"

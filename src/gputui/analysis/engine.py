@@ -16,7 +16,7 @@ from gputui.analysis.rules import all_rules
 from gputui.analysis.verdict import settle, verdict_of
 from gputui.model.kernel import Kernel
 from gputui.model.metrics import dictionary, names_of
-from gputui.model.report import Report
+from gputui.model.report import Report, Session
 
 WASTE = frozenset(
     {
@@ -27,10 +27,10 @@ WASTE = frozenset(
 """Findings of work that need not be done: a kernel with one of 10 % or more is not at its roof."""
 
 _CONCEPTS = (
-    "duration", "sm_pct", "memory_pct", "dram_pct", "l2_pct", "l1_pct", "l1_elapsed_pct", "tensor_pct",
-    "tensor_type_pct", "tensor_tc_pct", "sm_count", "waves", "issue_active", "eligible_warps", "warp_latency",
-    "achieved_occupancy_pct", "theoretical_occupancy_pct", "warp_execution_efficiency_pct", "dram_bytes",
-    "dram_bytes_per_s", *(f"tensor_ops_{precision}" for precision in TENSOR_PRECISIONS),
+    "duration", "device_fp64_ratio", "sm_pct", "memory_pct", "dram_pct", "l2_pct", "l1_pct", "l1_elapsed_pct",
+    "tensor_pct", "tensor_type_pct", "tensor_tc_pct", "sm_count", "waves", "issue_active", "eligible_warps",
+    "warp_latency", "achieved_occupancy_pct", "theoretical_occupancy_pct", "warp_execution_efficiency_pct",
+    "dram_bytes", "dram_bytes_per_s", *(f"tensor_ops_{precision}" for precision in TENSOR_PRECISIONS),
 )  # fmt: skip
 
 
@@ -53,9 +53,9 @@ class Diagnosis:
     not_checked: tuple[NotChecked, ...]
 
 
-def diagnose(kernel: Kernel, launches: int = 1, cache_control: str | None = None) -> Diagnosis:
+def diagnose(kernel: Kernel, launches: int = 1, session: Session | None = None) -> Diagnosis:
     """The diagnosis of ``kernel``; ``launches`` is how often the report holds the same function and shape."""
-    facts = Facts(kernel, launches, cache_control)
+    facts = Facts(kernel, launches, session)
     verdict = verdict_of(facts)
     found: list[Finding] = []
     not_checked: list[NotChecked] = []
@@ -92,11 +92,13 @@ def rank(findings: Iterable[Finding]) -> tuple[tuple[Finding, ...], dict[str, st
     """Findings by score, then severity, then id, those that another one explains behind; and who explains whom."""
     ordered = sorted(findings, key=lambda finding: (-finding.score, SEVERITIES.index(finding.severity), finding.id))
     explained: dict[str, str] = {}
+    found = {finding.id for finding in ordered}
     for cause in ordered:
-        if cause.id in explained:
+        # What gains nothing is no cause.
+        if cause.max_speedup is not None and cause.severity == "info":
             continue
         for effect in cause.effects:
-            if any(finding.id == effect for finding in ordered):
+            if effect in found and explained.get(cause.id) != effect:
                 explained.setdefault(effect, cause.id)
     causes = [finding for finding in ordered if finding.id not in explained]
     effects = [finding for finding in ordered if finding.id in explained]
@@ -123,7 +125,8 @@ def prepare(
     ``progress(done, total)`` is called between batches and stops the reading where it answers ``False``.
     """
     kernels = report.kernels if kernels is None else kernels
-    report.prefetch(needed_names(), kernels, progress)
+    if not report.prefetch(needed_names(), kernels, progress):
+        return
     parts = dict.fromkeys(
         name
         for kernel in kernels
@@ -141,7 +144,7 @@ def diagnoser(report: Report) -> Callable[[Kernel], Diagnosis]:
 
     def diagnose_one(kernel: Kernel) -> Diagnosis:
         launches = counts[kernel.demangled, kernel.grid, kernel.block]
-        return diagnose(kernel, launches, report.session.cache_control)
+        return diagnose(kernel, launches, report.session)
 
     return diagnose_one
 

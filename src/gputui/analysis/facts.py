@@ -12,11 +12,13 @@ from functools import cached_property
 from gputui.analysis.finding import Evidence, Level
 from gputui.analysis.kernel_names import KernelIdentity, identify
 from gputui.model.kernel import Kernel
+from gputui.model.report import Session
 
 SM_BREAKDOWN = "breakdown:sm__throughput.avg.pct_of_peak_sustained_elapsed"
 MEMORY_BREAKDOWN = "breakdown:gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"
 
 TENSOR_PRECISIONS = ("bf16", "fp16", "tf32", "fp8", "fp4", "int8", "int4", "fp64")
+_TENSOR_COUNTS = tuple(f"tensor_ops_{precision}" for precision in TENSOR_PRECISIONS)
 
 _DATA_MOVING_UNITS = ("sm__inst_executed_pipe_lsu", "sm__mio", "idc__", "l1tex__")
 """Parts of the SM throughput that are loads and stores: a kernel held by them is not held by arithmetic."""
@@ -45,23 +47,24 @@ def breakdown_parts(kernel: Kernel, breakdown: str) -> tuple[str, ...]:
 class Facts:
     """One kernel's numbers.
 
-    ``launches`` counts the report's launches of the same function with the same shape; ``cache_control`` is ncu's
-    option (``"all"``, ``"none"``) where the report tells it.
+    ``launches`` counts the report's launches of the same function with the same shape; ``session`` is how the report
+    was collected, as far as it tells.
     """
 
-    def __init__(self, kernel: Kernel, launches: int = 1, cache_control: str | None = None) -> None:
+    def __init__(self, kernel: Kernel, launches: int = 1, session: Session | None = None) -> None:
         self.kernel = kernel
         self.device = kernel.device
         self.launches = launches
-        self.cache_control = cache_control
+        self.session = session or Session()
 
     def number(self, concept: str) -> float | None:
-        return self.kernel.number(concept)
+        """The concept's value; a negative one is damage and counts as not told."""
+        value = self.kernel.number(concept)
+        return None if value is None or value < 0 else value
 
-    def evidence(self, concept: str, threshold: float | None = None) -> Evidence:
-        """The concept's value as evidence. Only for concepts that the rule knows to be there."""
-        value = self.kernel.value(concept)
-        assert value is not None, concept
+    def evidence(self, concepts: str, threshold: float | None = None) -> Evidence:
+        """The concept's value as evidence; of ``"a|b"`` the first that is there, and one must be."""
+        value = next(value for value in map(self.kernel.value, concepts.split("|")) if value is not None)
         return Evidence(value.metric, value.value, value.unit, threshold)
 
     @cached_property
@@ -167,17 +170,19 @@ class Facts:
         """Whether the kernel does tensor operations at all; ``None`` where the report cannot tell.
 
         On Ampere and Hopper plain kernels show up to 3 % of tensor pipe use, because constants are moved through it:
-        so the counted operations decide, then the Hopper pipe that leaves such moves out, then 5 %.
+        so counted operations decide, then the Hopper pipe that leaves such moves out, then 5 %. Counts of 0 decide
+        nothing by themselves: a report may count other precisions than the kernel's.
         """
-        counts = [self.number(f"tensor_ops_{precision}") for precision in TENSOR_PRECISIONS]
-        known = [count for count in counts if count is not None]
-        if known:
-            return sum(known) > 0
+        known = [count for count in map(self.number, _TENSOR_COUNTS) if count is not None]
+        if sum(known) > 0:
+            return True
         typed = self.number("tensor_type_pct")
         if typed is not None:
-            return typed > 0
+            return typed >= 5 if known else typed > 0
         use = self.number("tensor_pct")
-        return None if use is None else use >= 5
+        if use is not None:
+            return use >= 5
+        return False if known else None
 
     @cached_property
     def tensor(self) -> float | None:
@@ -223,10 +228,6 @@ class Facts:
         """Share (0-1) of a warp's time between two instructions that it waits for this reason."""
         stall, latency = self.number(f"stall_{reason}"), self.number("warp_latency")
         return None if stall is None or not latency else stall / latency
-
-    @cached_property
-    def waves(self) -> float | None:
-        return self.number("waves")
 
     @cached_property
     def is_matrix_product(self) -> bool:

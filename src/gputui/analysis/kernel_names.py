@@ -25,7 +25,7 @@ _LIBRARIES: tuple[tuple[str, str], ...] = (
     ("nccl", r"nccl(Dev)?Kernel|^nccl"),
     ("flash-attn", r"flash_(fwd|bwd)|flash::|FlashAttn|pytorch_flash"),
     ("inductor", r"^triton_(poi|per|red|tem|spl|for|mm|unk)_"),
-    ("cudnn", r"cudnn|nchwToNhwc|nhwcToNchw"),
+    ("cudnn", r"cudnn|nchwToNhwc|nhwcToNchw|xmma_(fprop|dgrad|wgrad)"),
     (
         "cublas",
         r"^nvjet_|cublas|gemvx?::|gemv[NT2]|splitKreduce|xmma_gemm|(volta|turing|ampere|hopper|blackwell)_\w*gemm"
@@ -33,18 +33,24 @@ _LIBRARIES: tuple[tuple[str, str], ...] = (
     ),
     ("cutlass", r"cutlass"),
     ("cub-thrust", r"\bcub::|thrust::|DeviceRadixSort|DeviceScan"),
-    ("aten", r"\bat::|at_cuda_detail|(vectorized|unrolled)_elementwise_kernel|CatArrayBatched"),
+    (
+        "aten",
+        r"\bat::|at_cuda_detail|(vectorized|unrolled)_elementwise_kernel|CatArrayBatched|softmax_warp_(for|back)ward",
+    ),
     ("triton", r"^triton_|_kernel_0d1d"),
 )
 _PRECISIONS: tuple[tuple[str, str], ...] = (
-    ("fp8", r"e4m3|e5m2|fp8|float8"),
+    ("fp8", r"e4m3|e5m2|fp8|float8|^nvjet_(\w*_)?q[a-z]*_"),
     ("fp4", r"e2m1|fp4|nvf4"),
     ("tf32", r"tf32|s1688gemm_(?!bf16|fp16)"),
     ("bf16", r"bf16|bfloat16|__nv_bfloat|BFloat16|^nvjet_\w*?t[a-z]t_"),
-    ("fp16", r"(?<![a-z])f?fp16|(?<![a-z])f16|__half|c10::Half|_h\d*gemm|hgemm|s884gemm|h884gemm|^nvjet_\w*?h[a-z]h_"),
+    (
+        "fp16",
+        r"(?<![a-z])f?fp16|(?<![a-z])f16|__half|c10::Half|half_t|_h\d*gemm|hgemm|s884gemm|h884gemm|^nvjet_\w*?h[a-z]h_",
+    ),
     ("int8", r"int8|_i\d+gemm|(?<![a-z])s8_"),
     ("fp64", r"(?<![a-z])f64|dgemm|d884|\bdouble\b"),
-    ("fp32", r"sgemm|(?<![a-z])f32|\bfloat\b"),
+    ("fp32", r"sgemm|scudnn|_float\b|(?<![a-z])f32|\bfloat\b"),
 )
 
 

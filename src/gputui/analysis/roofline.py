@@ -67,7 +67,7 @@ _SCALARS = ("fp32", "fp64", "fp16")
 _SPARSE_PEAKS = ("bf16", "fp16", "tf32", "int8")
 
 CONCEPTS = (
-    "sm_clock", "dram_bytes", "dram_bytes_per_s", "dram_peak_bytes_per_s", "duration", "tensor_pct",
+    "sm_clock", "dram_bytes", "dram_bytes_per_s", "dram_peak_bytes_per_s", "duration", "tensor_pct", "pipe_fp16_pct",
     "l2_bytes_per_s", "l2_peak_bytes_per_s", "l1_bytes_per_s", "l1_peak_bytes_per_s",
     *(f"{precision}_{what}" for precision in _SCALARS for what in ("flop_per_s", "peak_flop_per_s")),
     *(f"tensor_ops_{precision}_sparse_peak_per_cycle" for precision in _SPARSE_PEAKS),
@@ -116,18 +116,29 @@ def roofline_of(facts: Facts) -> Roofline:
 
 
 def _achieved(facts: Facts) -> dict[str, float]:
-    """FLOP/s by roof id, as far as the report counts them."""
+    """FLOP/s by roof id, as far as the report counts them; nothing for a tensor kernel whose operations it does not."""
     found: dict[str, float] = {}
-    for precision in _SCALARS:
-        rate = facts.number(f"{precision}_flop_per_s")
-        if rate is not None:
-            found[precision] = rate
     duration = facts.kernel.duration_ns
     for precision in TENSOR_PRECISIONS:
         ops = facts.number(f"tensor_ops_{precision}")
         if ops is not None and duration:
             found[f"tensor-{precision}"] = ops / duration * 1e9
+    if facts.does_tensor and not any(found.values()):
+        return {}
+    for precision in _SCALARS:
+        rate = facts.number(f"{precision}_flop_per_s")
+        if rate is not None and not (precision == "fp16" and _moves_constants(facts)):
+            found[precision] = rate
     return found
+
+
+def _moves_constants(facts: Facts) -> bool:
+    """Whether the FP16 multiply-adds counted are constants moved through the tensor pipe (``HFMA2.MMA``).
+
+    The compiler does so on Ampere and Hopper; the FP16 pipe itself then stands still.
+    """
+    use = facts.number("pipe_fp16_pct")
+    return use is not None and use < 1
 
 
 def _compute_roofs(facts: Facts) -> list[Roof]:
@@ -143,7 +154,7 @@ def _compute_roofs(facts: Facts) -> list[Roof]:
         peak = facts.number(concept) or _hopper_dense_peak(facts, id)
         if peak:
             roofs.append(Roof(id, "compute", peak, "report"))
-        elif specs is not None and id in specs.peaks and id != "fp16":
+        elif specs is not None and id in specs.peaks:
             scale = clock / specs.boost_hz if clock and specs.boost_hz else 1.0
             roofs.append(Roof(id, "compute", specs.peaks[id] * scale, "specs"))
     return roofs

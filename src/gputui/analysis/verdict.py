@@ -17,6 +17,9 @@ MARGIN_PCT = 10.0
 DRAM_FULL_PCT = 75.0
 """Kernels at 77 % of DRAM are limited by it; the best plain copies reach 88-96 %."""
 
+SLOW_FP64_RATIO = 16
+"""FP32 over FP64 rate from which a GPU counts as slow at FP64 (2 on the data-centre parts, 32 and 64 on the others)."""
+
 _PIPES = {
     "sm__issue_active": "issue",
     "sm__inst_executed": "issue",
@@ -56,7 +59,7 @@ def settle(verdict: Verdict, facts: Facts, waste_gain: float) -> Verdict:
     if waste_gain >= 1.11 or facts.is_short:
         return verdict
     dram = facts.levels.get("dram")
-    arithmetic = _arithmetic_pct(facts)
+    arithmetic = _arithmetic_pct(facts, verdict)
     at_dram_roof = (
         verdict.id == "memory-bound" and verdict.level == "dram" and dram is not None and dram >= ROOF_PCT
         and not facts.is_matrix_product
@@ -79,10 +82,10 @@ def _id(facts: Facts) -> VerdictId:
     fewer_blocks_than_sms = blocks is not None and sm_count is not None and blocks < sm_count
     if facts.is_short or (fewer_blocks_than_sms and sm < FULL_PCT and memory < FULL_PCT):
         return "launch-bound"
-    if max(sm, memory) < FULL_PCT and (facts.sm is None or facts.memory is None):
-        return "unknown"
     if tensor is not None and tensor >= FULL_PCT:
         return "tensor-bound"
+    if max(sm, memory) < FULL_PCT and (facts.sm is None or facts.memory is None):
+        return "unknown"
     if sm >= FULL_PCT and (sm >= memory + MARGIN_PCT or _held_by_loads(facts)):
         return "memory-bound" if facts.moves_data else "compute-bound"
     if memory >= FULL_PCT and memory >= sm + MARGIN_PCT:
@@ -110,14 +113,15 @@ def _variant(id: VerdictId, level: str | None, facts: Facts) -> str:
     return "default"
 
 
-def _arithmetic_pct(facts: Facts) -> float | None:
+def _arithmetic_pct(facts: Facts, verdict: Verdict) -> float | None:
     """How busy the arithmetic unit that holds the kernel is: the tensor pipe, or the multiply-add pipe.
 
-    Full issue slots, integer and special-function pipes are no roof: the same work can often be done with less of them.
+    FP64's counts on GPUs made for it. Full issue slots, integer and special-function pipes are no roof: the same work
+    can often be done with less of them.
     """
-    if facts.tensor:
+    if verdict.id == "tensor-bound":
         return facts.tensor
     part = facts.top_sm_part
-    if part is None or _PIPES.get(part.partition(".")[0]) != "fma":
-        return None
-    return facts.busy[part]
+    pipe = _PIPES.get((part or "").partition(".")[0])
+    fast_fp64 = pipe == "fp64" and (facts.number("device_fp64_ratio") or SLOW_FP64_RATIO) < SLOW_FP64_RATIO
+    return facts.busy[part] if part is not None and (pipe == "fma" or fast_fp64) else None

@@ -107,15 +107,17 @@ class Report:
 
     @property
     def devices(self) -> tuple[Device, ...]:
-        return tuple(dict.fromkeys(kernel.device for kernel in self.kernels))
+        """The GPUs of the kernels; a cut-off kernel's unknown one is left out where another is known."""
+        found = tuple(dict.fromkeys(kernel.device for kernel in self.kernels))
+        return tuple(device for device in found if device.compute_capability is not None) or found
 
     def prefetch(
         self,
         names: Sequence[str],
         kernels: Iterable[Kernel] | None = None,
         progress: Callable[[int, int], bool] | None = None,
-    ) -> None:
-        """Read ``names`` of many kernels in few round trips.
+    ) -> bool:
+        """Read ``names`` of many kernels in few round trips; whether all of it was read.
 
         ``progress(done, total)`` is called after each batch; the reading stops where it answers ``False``.
         """
@@ -125,7 +127,8 @@ class Report:
             for kernel, found in zip(batch, self.source.fetch([kernel.index for kernel in batch], names), strict=True):
                 kernel.store(found, names)
             if progress is not None and not progress(start + len(batch), len(todo)):
-                return
+                return False
+        return True
 
     def to_frame(self) -> pd.DataFrame:
         """Every metric of every kernel as a table: a row a launch, a column a metric, values in base units.

@@ -6,6 +6,7 @@ not checked.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -55,16 +56,11 @@ class Rule:
         return (*(concept for need in self.needs for concept in need.split("|")), *self.uses)
 
     def finding(self, hit: Hit) -> Finding:
-        return Finding(
-            self.id,
-            self.family,
-            round(hit.confidence, 2),
-            hit.max_speedup,
-            hit.evidence,
-            hit.params,
-            self.effects,
-            hit.variant,
-        )
+        bound = hit.max_speedup
+        if bound is not None:
+            bound = max(1.0, bound) if math.isfinite(bound) else None
+        confidence = round(hit.confidence, 2)
+        return Finding(self.id, self.family, confidence, bound, hit.evidence, hit.params, self.effects, hit.variant)
 
 
 RULES: dict[str, Rule] = {}

@@ -7,7 +7,7 @@ from gputui.analysis.finding import Verdict
 from gputui.analysis.roofline import roofline_of
 from gputui.analysis.rules import Hit, rule
 from gputui.analysis.specs import specs_of
-from gputui.analysis.verdict import ROOF_PCT
+from gputui.analysis.verdict import ROOF_PCT, SLOW_FP64_RATIO
 
 TENSOR_REACHABLE_PCT = 90.0
 """The tensor pipe use of the best library products (70-90 %)."""
@@ -51,9 +51,8 @@ def tensor_cores_unused(facts: Facts, verdict: Verdict) -> Hit | None:
     ):
         return None
     bound = _bound_on_tensor_cores(facts)
-    concept = "tensor_pct" if facts.number("tensor_pct") is not None else "tensor_type_pct"
     hint_is_weak = facts.identity.library == "user"
-    evidence = (facts.evidence(concept, 5.0), facts.evidence("sm_pct", 30.0))
+    evidence = (facts.evidence("tensor_pct|tensor_type_pct", 5.0), facts.evidence("sm_pct", 30.0))
     params = {"sm_pct": facts.sm, "precision": facts.identity.precision or "fp32"}
     return Hit(0.7 if hint_is_weak else 0.85, bound, evidence, params)
 
@@ -81,7 +80,7 @@ def _bound_on_tensor_cores(facts: Facts) -> float | None:
     "thread-divergence",
     "compute",
     needs=("threads_per_inst", "sm_pct"),
-    uses=("branch_uniform_pct", "threads_per_inst_pred"),
+    uses=("branch_uniform_pct",),
     effects=("compute-roof", "issue-slots"),
 )
 def thread_divergence(facts: Facts, verdict: Verdict) -> Hit | None:
@@ -102,14 +101,13 @@ def thread_divergence(facts: Facts, verdict: Verdict) -> Hit | None:
     "fp64-on-slow-part",
     "compute",
     needs=("pipe_fp64_pct", "device_fp64_ratio"),
-    uses=("fp64_flop_per_s", "fp64_peak_flop_per_s", "fp32_peak_flop_per_s"),
     effects=("compute-roof", "issue-slots", "stall-long-scoreboard"),
 )
 def fp64_on_slow_part(facts: Facts, verdict: Verdict) -> Hit | None:
     """The FP64 pipe is at least 60 % busy on a GPU that runs FP64 at 1/16 of the FP32 rate or less, off DRAM's roof."""
     use, ratio = facts.number("pipe_fp64_pct"), facts.number("device_fp64_ratio")
     at_dram = verdict.id == "memory-bound" and verdict.level == "dram"
-    if use is None or ratio is None or use < 60 or ratio < 16 or at_dram or facts.is_short:
+    if use is None or ratio is None or use < 60 or ratio < SLOW_FP64_RATIO or at_dram or facts.is_short:
         return None
-    bound = facts.bound(lambda name: 1 / ratio if "fp64" in name or name == facts.top_sm_part else 1.0)
+    bound = facts.bound(lambda name: 1 / ratio if "fp64" in name or "pipe_alu" in name else 1.0)
     return Hit(0.8, bound, (facts.evidence("pipe_fp64_pct", 60.0),), {"fp64_pct": use, "ratio": ratio})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gputui.analysis.facts import Facts
 from gputui.analysis.finding import Evidence, Verdict
 from gputui.analysis.rules import Hit, rule
+from gputui.analysis.verdict import DRAM_FULL_PCT
 
 _LATENCY_EFFECTS = (
     "stall-long-scoreboard", "issue-slots", "occupancy-achieved", "l1-bandwidth", "l2-bandwidth", "dram-bandwidth",
@@ -23,8 +24,10 @@ DRAM_REACHABLE_PCT = 93.0
 )
 def dram_bandwidth(facts: Facts, verdict: Verdict) -> Hit | None:
     """DRAM at 75 % or more (kernels at 77 % are bandwidth-limited), or the level that holds a memory-bound kernel."""
-    dram = facts.number("dram_pct")
-    if dram is None or facts.is_short or not (dram >= 75 or (verdict.id == "memory-bound" and verdict.level == "dram")):
+    dram = facts.levels.get("dram")
+    if not dram or facts.is_short:
+        return None
+    if dram < DRAM_FULL_PCT and not (verdict.id == "memory-bound" and verdict.level == "dram"):
         return None
     params = {
         "dram_pct": dram,
@@ -33,30 +36,22 @@ def dram_bandwidth(facts: Facts, verdict: Verdict) -> Hit | None:
         "peak": facts.number("dram_peak_bytes_per_s"),
     }
     bytes_unknown = any(params[name] is None for name in ("rate", "bytes", "peak"))
-    bound = max(1.0, DRAM_REACHABLE_PCT / dram)
-    variant = "bytes-unknown" if bytes_unknown else ""
-    return Hit(0.9, bound, (facts.evidence("dram_pct", 75.0),), params, variant)
+    bound = max(1.0, min(DRAM_REACHABLE_PCT / dram, 100 / (facts.busiest or 1.0)))
+    variant = "partly" if dram < DRAM_FULL_PCT else "bytes-unknown" if bytes_unknown else ""
+    return Hit(0.9, bound, (facts.evidence("dram_pct", DRAM_FULL_PCT),), params, variant)
 
 
-@rule(
-    "l2-bandwidth", "memory", needs=("l2_pct",), uses=("l2_hit_pct",), effects=("stall-long-scoreboard", "issue-slots")
-)
+@rule("l2-bandwidth", "memory", needs=("l2_pct",), effects=("stall-long-scoreboard", "issue-slots"))
 def l2_bandwidth(facts: Facts, verdict: Verdict) -> Hit | None:
     """A full L2 is never done: its traffic falls with reuse in registers and shared memory."""
     if verdict.id != "memory-bound" or verdict.level != "l2" or facts.is_short:
         return None
-    l2 = facts.levels["l2"]
     bound = facts.bound(lambda name: 0.0 if name.startswith(("lts__", "ltc__", "syslts__")) else 1.0)
-    hit_rate = facts.number("l2_hit_pct")
-    return Hit(
-        0.5,
-        bound,
-        (facts.evidence("l2_pct", 60.0),),
-        {"l2_pct": l2, "dram_pct": facts.levels.get("dram"), "hit_pct": hit_rate},
-    )
+    params = {"l2_pct": facts.levels["l2"], "dram_pct": facts.levels.get("dram")}
+    return Hit(0.5, bound, (facts.evidence("l2_pct", 60.0),), params)
 
 
-@rule("l1-bandwidth", "memory", needs=("l1_elapsed_pct|l1_pct",), uses=("l1_hit_pct",), effects=("issue-slots",))
+@rule("l1-bandwidth", "memory", needs=("l1_elapsed_pct|l1_pct",), effects=("issue-slots",))
 def l1_bandwidth(facts: Facts, verdict: Verdict) -> Hit | None:
     """The load/store unit or L1 and shared memory hold the kernel: fewer, wider accesses help."""
     if verdict.id != "memory-bound" or verdict.level != "l1" or facts.is_short:
@@ -65,8 +60,9 @@ def l1_bandwidth(facts: Facts, verdict: Verdict) -> Hit | None:
     bound = facts.bound(
         lambda name: 0.0 if name.startswith(("l1tex__", "sm__mio", "sm__inst_executed_pipe_lsu")) else 1.0
     )
-    concept = "l1_elapsed_pct" if facts.number("l1_elapsed_pct") is not None else "l1_pct"
-    return Hit(0.55, bound, (facts.evidence(concept, 60.0),), {"l1_pct": l1, "dram_pct": facts.levels.get("dram")})
+    concepts = "sm_pct" if facts.moves_data and l1 == facts.sm else "l1_elapsed_pct|l1_pct"
+    params = {"l1_pct": l1, "dram_pct": facts.levels.get("dram")}
+    return Hit(0.55, bound, (facts.evidence(concepts, 60.0),), params)
 
 
 class _Pattern:
@@ -212,7 +208,7 @@ def bank_conflicts(facts: Facts, verdict: Verdict) -> Hit | None:
         counted = _sum(facts, "shared_load_wavefronts", "shared_store_wavefronts")
         if not counted or conflicts is None:
             return None
-        share, wavefronts, concept = conflicts / counted, counted, "shared_load_conflicts"
+        share, wavefronts, concept = conflicts / counted, counted, "shared_load_conflicts|shared_store_conflicts"
     if share < 0.10 or facts.is_short:
         return None
     waits = (facts.stall_share("short_scoreboard") or 0) + (facts.stall_share("mio_throttle") or 0)
@@ -269,8 +265,7 @@ def register_spill(facts: Facts, verdict: Verdict) -> Hit | None:
     if bound is not None and verdict.id != "memory-bound" and facts.number("warp_latency"):
         # What is not spent waiting for memory does not go away with the spills.
         bound = min(bound, 1 / (1 - min(0.99, waits * share)))
-    concept = "local_load_sectors" if facts.number("local_load_sectors") is not None else "local_store_sectors"
-    evidence = (facts.evidence(concept, 0.05 * (local + other)),)
+    evidence = (facts.evidence("local_load_sectors|local_store_sectors", 0.05 * (local + other)),)
     params = {
         "share_pct": 100 * share,
         "inst_pct": 100 * inst_share,

@@ -12,7 +12,7 @@ from gputui.analysis.facts import Facts
 from gputui.analysis.finding import Verdict
 from gputui.analysis.rules import Hit, rule
 
-_LIMITS = ("limit_registers", "limit_shared", "limit_blocks", "limit_warps")
+_LIMITS = ("limit_registers", "limit_shared", "limit_blocks", "limit_warps", "limit_barriers")
 _EFFECTS = ("occupancy-achieved", "issue-slots", "stall-long-scoreboard")
 
 
@@ -38,6 +38,9 @@ def _limited_by(facts: Facts, verdict: Verdict, limit: str, params: dict[str, fl
     theoretical = facts.number("theoretical_occupancy_pct")
     limits = {name: value for name in _LIMITS if (value := facts.number(name)) is not None}
     if theoretical is None or theoretical >= LOW_PCT or not limits or limits.get(limit) != min(limits.values()):
+        return None
+    # The driver gives shared memory just the room that the other limits leave: a tie is not its fault.
+    if limit == "limit_shared" and list(limits.values()).count(limits[limit]) > 1:
         return None
     if not _more_warps_would_help(facts, verdict):
         return None

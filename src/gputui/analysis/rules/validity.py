@@ -42,14 +42,15 @@ def clock_locked(facts: Facts, verdict: Verdict) -> Hit | None:
     if not clock or not most or clock >= 0.9 * most:
         return None
     evidence = (facts.evidence("sm_clock", 0.9 * most), facts.evidence("device_clock"))
-    return Hit(0.8, None, evidence, {"clock": clock, "most": most})
+    variant = "free" if facts.session.clock_control == "none" else ""
+    return Hit(0.8, None, evidence, {"clock": clock, "most": most}, variant)
 
 
 @rule("cold-cache", "validity", needs=("dram_bytes", "device_l2_bytes", "dram_pct"))
 def cold_cache(facts: Facts, verdict: Verdict) -> Hit | None:
     """ncu empties the caches before each pass unless told not to; that matters where all the data would fit in L2."""
     moved, l2, dram = facts.number("dram_bytes"), facts.number("device_l2_bytes"), facts.number("dram_pct")
-    if facts.cache_control == "none" or not moved or not l2 or dram is None or dram < 20 or moved > l2:
+    if facts.session.cache_control == "none" or not moved or not l2 or dram is None or dram < 20 or moved > l2:
         return None
     evidence = (facts.evidence("dram_bytes", l2), facts.evidence("device_l2_bytes"))
     return Hit(0.6, None, evidence, {"moved": moved, "l2": l2})

@@ -1,0 +1,126 @@
+"""What ``explain`` prints, to the letter for a built report."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from render_builder import hostile_report, make_report
+from rich.console import Console
+
+from gputui.analysis.engine import diagnose_all
+from gputui.model.report import Notice, Report
+from gputui.render.text import SHOWN_KERNELS, report_text
+from gputui.terminal import safe
+from gputui.wording import ReaderLevel, wording
+
+
+def printed(
+    report: Report, language: str = "en", level: ReaderLevel | None = None, *, ascii: bool = False, width: int = 100
+) -> str:
+    console = Console(file=io.StringIO(), width=width, highlight=False, markup=False, emoji=False)
+    for part in report_text(report, diagnose_all(report), wording(language), level, ascii=ascii):
+        console.print(part)
+    return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())  # type: ignore[attr-defined]
+
+
+def test_the_head_and_the_bars_of_a_kernel_to_the_letter() -> None:
+    text = printed(make_report("copy_a"))
+    assert text.startswith(
+        """\
+run.ncu-rep · NVIDIA Test GPU · 1 kernel"""
+    )
+    assert (
+        """
+copy_a  500 µs
+copy · own kernel · 4,096 blocks × 256 threads
+
+At the DRAM roof (92 %). Only moving fewer bytes makes it faster: fuse it with its neighbours, or
+use a smaller type.
+
+Achieved                               2 TB/s DRAM
+SM (compute)     ██▍                   12 %
+Memory           ██████████████████▍   92 %
+DRAM             ██████████████████▍   92 %
+Tensor cores                           –
+Occupancy        ███████████           55 %
+Warp efficiency  ████████████████████  100 %
+
+1  Main memory (DRAM) is 92 % busy: only moving fewer bytes helps much                         minor
+   Why    The best plain copies keep this road about 93 % busy, so at the bytes it moves now there
+          is little left.
+   Like   A road full of lorries: driving better does not help, fewer deliveries do.
+   Do     Fuse it with its neighbours so that intermediate results stay on the chip
+          Use a smaller type in memory; read each byte once
+   Check  dram__bytes falls, and the duration with it.
+"""
+        in text
+    )
+    assert text.endswith("To collect it: ncu --set full --import-source yes -o again YOUR_PROGRAM")
+
+
+def test_kernels_are_listed_only_where_there_are_several() -> None:
+    title = wording("en").text("explain.kernels")
+    assert title not in printed(make_report("copy_a"))
+    assert (
+        f"{title}\n  50 %  ████        500 µs  copy_a  memory-bound\n  50 %  ████        500 µs  gemm_b  memory-bound\n"
+        in printed(make_report("copy_a", "gemm_b"))
+    )
+
+
+def test_launches_of_one_function_are_told_once() -> None:
+    text = printed(make_report("copy_a", "copy_a", "copy_a"))
+    assert text.count("At the DRAM roof") == 1
+    assert "3 launches, 1.5 ms in all" in text
+
+
+def test_of_many_functions_the_slowest_are_explained_and_the_rest_is_counted() -> None:
+    text = printed(make_report(*(f"kernel_{number}" for number in range(SHOWN_KERNELS + 3))))
+    assert text.count("Memory-bound") + text.count("At the DRAM roof") == SHOWN_KERNELS
+    assert "and 3 more" in text
+
+
+def test_a_notice_stands_under_the_head() -> None:
+    notice = Notice("truncated", {"kernels": 1, "promised": 7})
+    lines = printed(make_report("copy_a", notices=[notice]), width=200).splitlines()
+    assert lines[1] == f"! {wording('en').notice(notice)}"
+
+
+def test_the_level_is_the_readers_or_the_kernels() -> None:
+    actions = wording("en").finding(diagnose_all(make_report("copy_a"))[0].findings[0]).actions
+    for level in ("pytorch", "triton", "cuda"):
+        assert actions[level][0][:60] in printed(make_report("copy_a"), level=level, width=200)  # type: ignore[index]
+    assert actions["cuda"][0] in printed(make_report("copy_a"), width=200)
+    assert actions["triton"][0] in printed(make_report("triton_"), width=200)
+
+
+def test_without_numbers_it_says_that_it_does_not_know() -> None:
+    text = printed(make_report("copy_a", metrics={"gpu__time_duration.sum": (5e5, "ns")}))
+    assert wording("en").text("verdict.unknown.default") in text
+    assert wording("en").text("explain.nothing-unknown") in text
+
+
+def test_ascii_draws_bars_of_ascii() -> None:
+    text = printed(make_report("copy_a", "gemm_b"), ascii=True)
+    assert "##################.   92 %" in text
+    assert not set(text) & set("█▏▎▍▌▋▊▉")
+
+
+@pytest.mark.parametrize("width", [40, 80, 110])
+@pytest.mark.parametrize("language", ["en", "ja"])
+def test_no_line_is_wider_than_the_console(width: int, language: str) -> None:
+    from rich.cells import cell_len
+
+    text = printed(make_report("copy_a", "a_kernel_with_a_name_that_goes_on_and_on" * 3), language, width=width)
+    assert max(map(cell_len, text.splitlines())) <= width
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+def test_nothing_hostile_reaches_the_terminal(language: str) -> None:
+    for line in printed(hostile_report(), language).splitlines():
+        assert safe(line) == line
+
+
+def test_markup_and_placeholders_in_names_are_shown_as_they_are() -> None:
+    text = printed(make_report("[bold red]x[/bold red] {dram_pct:pct} {0} %s :smile:"))
+    assert "[bold red]x[/bold red] {dram_pct:pct} {0} %s :smile:" in text
