@@ -79,7 +79,6 @@ def test_a_pipe_is_not_drawn_on(streams: SimpleNamespace, name: str) -> None:
     assert not can_draw()
 
 
-@pytest.mark.xfail(strict=True, reason="a closed standard stream is None and raises AttributeError")
 @pytest.mark.parametrize("name", ["stdin", "stdout"])
 def test_a_closed_stream_is_not_drawn_on(streams: SimpleNamespace, name: str) -> None:
     setattr(streams, name, None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from enum import Enum
+from io import TextIOWrapper
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Annotated, Any
@@ -102,7 +103,7 @@ def demo(
 
 @app.command()
 def explain(
-    path: Annotated[Path, typer.Argument(help="A report.")],
+    path: Annotated[Path, typer.Argument(help="A report.", metavar="PATH")],
     kernel: KernelOption = None,
     format: Annotated[ExplainFormat, typer.Option(help="What to print.")] = ExplainFormat.text,
     level: LevelOption = None,
@@ -123,7 +124,7 @@ def explain(
 
 @app.command()
 def export(
-    path: Annotated[Path, typer.Argument(help="A report.")],
+    path: Annotated[Path, typer.Argument(help="A report.", metavar="PATH")],
     output: Annotated[Path, typer.Option("-o", "--output", help="The file to write.")],
     format: Annotated[ExportFormat, typer.Option(help="csv: a row a launch, a column a metric; json: with units.")],
     kernel: KernelOption = None,
@@ -138,7 +139,10 @@ def export(
         raise GputuiError(str(output), "is there already", "Choose another name, or add --force")
     report = open_report(path)
     try:
-        report.kernels = [one for one in report.kernels if pattern.search(one.demangled) or pattern.search(one.name)]
+        chosen = [one for one in report.kernels if pattern.search(one.demangled) or pattern.search(one.name)]
+        if not chosen:
+            raise _no_match(pattern, len(report.kernels))
+        report.kernels = chosen
         (write_csv if format is ExportFormat.csv else write_json)(report, output)
     finally:
         report.close()
@@ -163,7 +167,13 @@ def _pattern(expression: str | None) -> Any:
     try:
         return re.compile(expression or "")
     except re.error as error:
-        raise GputuiError(f"--kernel {expression}", f"is no regular expression ({error})") from error
+        hint = "Write special characters such as ( or [ with a backslash"
+        raise GputuiError(f"--kernel {expression}", f"is no regular expression ({error})", hint) from error
+
+
+def _no_match(pattern: Any, count: int) -> GputuiError:
+    hint = "Without --kernel gputui explain lists them"
+    return GputuiError(f"--kernel {pattern.pattern}", f"matches none of the {count} kernels", hint)
 
 
 def _open(paths: list[Path], lang: Language | None, level: Level | None, *, ascii: bool, mouse: bool) -> None:
@@ -206,31 +216,49 @@ def _explain(
         one for one in diagnose_all(report) if pattern.search(one.kernel.demangled) or pattern.search(one.kernel.name)
     ]
     if report.kernels and not diagnoses:
-        raise GputuiError(f"--kernel {pattern.pattern}", f"matches none of the {len(report.kernels)} kernels")
+        raise _no_match(pattern, len(report.kernels))
     reader: ReaderLevel | None = level.value if level else None
     if format is ExplainFormat.json:
         import json
 
         from gputui.render.schema import report_json
 
-        typer.echo(json.dumps(report_json(report, diagnoses, words), allow_nan=False))
+        _print(json.dumps(report_json(report, diagnoses, words), allow_nan=False))
     elif format is ExplainFormat.markdown:
         from gputui.render.markdown import report_markdown
 
-        typer.echo(report_markdown(report, diagnoses, words, reader), nl=False)
+        _print(report_markdown(report, diagnoses, words, reader).rstrip("\n"))
     else:
         from rich.console import Console
 
+        from gputui.paint.grid import to_ascii
         from gputui.render.text import report_text
         from gputui.terminal import wants_ascii
 
+        ascii = ascii or wants_ascii()
         console = Console(highlight=False, markup=False, emoji=False)
         console.width = min(console.width, 110)
         with console.capture() as printed:
-            for part in report_text(report, diagnoses, words, reader, ascii=ascii or wants_ascii()):
+            for part in report_text(report, diagnoses, words, reader, ascii=ascii):
                 console.print(part)
-        for line in printed.get().splitlines():
-            typer.echo(line.rstrip())
+        text = "\n".join(line.rstrip() for line in printed.get().splitlines())
+        _print(to_ascii(text) if ascii else text)
+
+
+def _print(text: str) -> None:
+    """``text`` and a line break to standard output. A reader that has seen enough (``head``) is no error."""
+    try:
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Nothing more can be flushed to it, not even at the end of the process.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit from None
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise GputuiError(
+            "standard output", f"cannot be written ({error.strerror})", "Check that its disk is not full"
+        ) from error
 
 
 def _say(error: GputuiError) -> None:
@@ -241,16 +269,19 @@ def _say(error: GputuiError) -> None:
 
 def main() -> None:
     """Run the command line; the one place where errors become a line and an exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            # What an old encoding lacks becomes a question mark.
+            stream.reconfigure(errors="replace")
     try:
         app()
     except GputuiError as error:
         if os.environ.get("GPUTUI_DEBUG"):
-            raise
-        _say(error)
+            import traceback
+
+            traceback.print_exc()
+        else:
+            _say(error)
         sys.exit(EXIT_USAGE)
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)
-    except BrokenPipeError:
-        # The reader of our output (head, less) has seen enough; nothing more can be flushed to it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)

@@ -39,10 +39,12 @@ def wants_ascii() -> bool:
     """Whether to draw with ASCII alone: asked for by GPUTUI_ASCII, no UTF-8, or a Linux console."""
     if os.environ.get("GPUTUI_ASCII", "") not in ("", "0"):
         return True
-    encoding = (sys.stdout.encoding or "ascii").lower().replace("-", "")
+    encoding = (getattr(sys.stdout, "encoding", None) or "ascii").lower().replace("-", "")
     return encoding not in ("utf8", "utf16", "utf32") or os.environ.get("TERM") == "linux"
 
 
 def can_draw() -> bool:
     """Whether a full-screen application makes sense here: a terminal on both ends that knows how to move a cursor."""
-    return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "")
+    # A closed stream is None.
+    ends = (sys.stdin, sys.stdout)
+    return all(end is not None and end.isatty() for end in ends) and os.environ.get("TERM", "dumb") not in ("dumb", "")

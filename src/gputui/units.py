@@ -11,13 +11,13 @@ _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def significant(value: float, digits: int = 3) -> str:
-    """``value`` with this many significant digits, never in exponent form: 1234.5 → ``1234``, 0.0123 → ``0.0123``."""
+    """``value`` with this many significant digits, never in exponent form: 1234.5 → ``1230``, 0.0123 → ``0.0123``."""
     if value == 0:
         return "0"
     text = f"{value:.{digits}g}"
     if "e" in text:
         number = float(text)
-        text = f"{number:.0f}" if abs(number) >= 1 else f"{number:.12f}".rstrip("0")
+        text = f"{number:.0f}" if abs(number) >= 1 else f"{number:.12f}".rstrip("0").rstrip(".")
     return text
 
 

@@ -1,7 +1,7 @@
 """The words: every sentence a person reads, by id and language, from ``data/wording/<language>.toml``.
 
 No sentence is put together in Python; texts hold placeholders such as ``{dram_pct:pct}``, whose formats are those of
-``units.BY_NAME``.
+``units.BY_NAME``, and ``{blocks:many block}`` for ``1 block`` and ``16 blocks``.
 """
 
 from __future__ import annotations
@@ -45,6 +45,9 @@ class _Formatter(string.Formatter):
         formatter = units.BY_NAME.get(format_spec)
         if formatter is not None:
             return formatter(value)
+        if format_spec.startswith("many "):
+            noun = format_spec.removeprefix("many ")
+            return f"{units.count(value)} {noun}" if value == 1 else f"{units.count(value)} {noun}s"
         return str(super().format_field(value, format_spec))
 
 
@@ -75,15 +78,18 @@ class Wording:
     def finding(self, finding: Finding) -> FindingText:
         row = self._table["finding"][finding.id]
 
+        def part(key: str) -> Any:
+            return row.get(f"{key}-{finding.variant}", row[key])
+
         def fill(text: str) -> str:
             return _FORMATTER.vformat(text, (), finding.params)
 
         return FindingText(
-            title=fill(row["title"]),
-            why=fill(row[f"why-{finding.variant}" if finding.variant else "why"]),
-            analogy=fill(row["analogy"]),
-            actions={level: tuple(fill(one) for one in row["actions"][level]) for level in READER_LEVELS},
-            verify=fill(row["verify"]),
+            title=fill(part("title")),
+            why=fill(part("why")),
+            analogy=fill(part("analogy")),
+            actions={level: tuple(fill(one) for one in part("actions")[level]) for level in READER_LEVELS},
+            verify=fill(part("verify")),
         )
 
     def finding_name(self, id: str) -> str:

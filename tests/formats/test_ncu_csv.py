@@ -320,7 +320,7 @@ def test_a_cut_row_is_left_out_and_said(tmp_path: Path) -> None:
     report = opened(tmp_path, RAW[: RAW.index('"1,022')])
     assert (len(report.kernels), report.truncated) == (1, True)
     assert [(notice.id, dict(notice.params)) for notice in report.notices] == [
-        ("truncated", {"kernels": 1, "promised": 1})
+        ("truncated-end", {"kernels": 1})
     ]
 
 

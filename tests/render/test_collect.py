@@ -25,7 +25,6 @@ def test_collect_command(sections: list[str], command: str) -> None:
     assert collect_command(sections) == command
 
 
-@pytest.mark.xfail(strict=True, reason="asks for the section SpeedOfLight twice")
 def test_no_section_is_asked_for_twice() -> None:
     assert collect_command(["SpeedOfLight"]).count("SpeedOfLight") == 1
 

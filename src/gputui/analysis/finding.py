@@ -27,7 +27,7 @@ class Finding:
     ``max_speedup`` is an upper bound (at least 1) on how much faster the kernel can get by this alone, or ``None``
     where the report cannot bound it. ``confidence`` is 0 to 1. ``params`` fill the text. ``effects`` are the ids of
     findings that this one explains: they rank behind it. ``family`` is the rule's (``"memory"``, ``"validity"`` …).
-    ``variant`` picks another form of a text (``why-<variant>``) where the report lacks what the first form names.
+    ``variant`` picks other forms of its texts (``why-<variant>``) where they exist: another case of the same finding.
     """
 
     id: str

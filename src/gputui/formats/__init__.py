@@ -25,9 +25,9 @@ def reports_in(path: Path) -> list[Path]:
 
     Raises ``GputuiError`` for a folder that holds none or cannot be read.
     """
-    if not path.is_dir():
-        return [path]
     try:
+        if not path.is_dir():
+            return [path]
         found = sorted(child for child in path.iterdir() if child.suffix in REPORT_SUFFIXES and child.is_file())
     except OSError as error:
         raise foreign.cannot_open(path, error) from error

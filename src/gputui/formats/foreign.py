@@ -97,7 +97,7 @@ def unknown(path: Path, head: bytes) -> GputuiError:
     if re.match(r"\s*<(!doctype html|html)", text, re.IGNORECASE):
         return GputuiError(name, "is a web page, not a report", "Download the file itself (its raw form)")
     if "NVPROF is profiling" in text:
-        return GputuiError(name, "is nvprof's output", "Profile with ncu: nvprof knows no GPU since Volta")
+        return GputuiError(name, "is nvprof's output", "Profile with ncu: nvprof does not know GPUs newer than Volta")
     what = next((what for magic, what in _BINARY if head.startswith(magic)), None)
     if what is None and text.lstrip()[:1] in ("{", "["):
         what = "JSON"

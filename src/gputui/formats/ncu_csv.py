@@ -56,7 +56,7 @@ def open(path: Path, progress: Progress | None = None) -> Report:
         raise _no_kernels(path, text)
     if progress is not None:
         progress(len(kernels), len(kernels))
-    notices = [Notice("truncated", {"kernels": len(kernels), "promised": len(kernels)})] if truncated else []
+    notices = [Notice("truncated-end", {"kernels": len(kernels)})] if truncated else []
     if source.without_units:
         notices.append(Notice("units-missing"))
     said = _errors(text)

@@ -56,7 +56,10 @@ def open(path: Path, progress: Progress | None = None) -> Report:
         report.close()
         raise _no_kernels(path, layout)
     if layout.cut:
-        report.notices.append(Notice("truncated", {"kernels": count, "promised": max(count, layout.results)}))
+        if layout.results > count:
+            report.notices.append(Notice("truncated", {"kernels": count, "promised": layout.results}))
+        else:
+            report.notices.append(Notice("truncated-end", {"kernels": count}))
     elif layout.damaged or layout.results > count:
         report.notices.append(Notice("damaged", {"kernels": count, "promised": max(count, layout.results)}))
     return report

@@ -12,5 +12,6 @@ def collect_command(sections: Iterable[str]) -> str:
     """The shortest ncu command that collects these sections; ``"metrics"`` and ``"device"`` are no sections."""
     wanted = [section for section in dict.fromkeys(sections) if section not in ("metrics", "device")]
     if len(wanted) == 1:
-        return f"ncu --section {wanted[0]} --section SpeedOfLight -o again {PROGRAM}"
+        chosen = " ".join(f"--section {section}" for section in dict.fromkeys((wanted[0], "SpeedOfLight")))
+        return f"ncu {chosen} -o again {PROGRAM}"
     return f"ncu --set full --import-source yes -o again {PROGRAM}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -62,10 +63,14 @@ def _cell(value: Any) -> Any:
 
 def _write(path: Path, text: str) -> None:
     """The whole file or none: written beside its place, then renamed."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    if path.exists() and not path.is_file():
+        raise GputuiError(str(path), "is no ordinary file", "Name a file to write, or a new one")
+    part = path.with_name(f".gputui-{os.getpid()}.part")
     try:
         part.write_text(text, encoding="utf-8")
         part.replace(path)
     except OSError as error:
-        part.unlink(missing_ok=True)
-        raise GputuiError(str(path), f"cannot be written ({error.strerror})") from error
+        with contextlib.suppress(OSError):
+            part.unlink()
+        hint = "Choose another place with -o"
+        raise GputuiError(str(path), f"cannot be written ({error.strerror})", hint) from error

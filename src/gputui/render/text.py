@@ -123,18 +123,20 @@ def kernel_text(
     yield Padding(Text(words.verdict(diagnosis.verdict), style="bold cyan"), (1, 0))
     yield _gauges(diagnosis, words, ascii)
     yield from _roofline(diagnosis, words)
-    shown = [finding for finding in diagnosis.findings if finding.id not in diagnosis.explained][:SHOWN_FINDINGS]
-    rest = [finding for finding in diagnosis.findings if finding not in shown]
+    causes = [finding for finding in diagnosis.findings if finding.id not in diagnosis.explained]
+    effects = [finding for finding in diagnosis.findings if finding.id in diagnosis.explained]
+    shown = causes[:SHOWN_FINDINGS]
     if not shown and not diagnosis.verdict.at_roof:
         key = "nothing-unknown" if diagnosis.verdict.id == "unknown" else "nothing"
         yield Padding(Text(words.text(f"explain.{key}")), (1, 0, 0, 0))
     for number, finding in enumerate(shown, 1):
         yield Text()
         yield _finding(number, finding, words, level)
-    if rest:
-        yield Text()
-        yield Text(words.text("explain.also"), style="dim")
-        for finding in rest:
+    for heading, others in (("also", causes[SHOWN_FINDINGS:]), ("effects", effects)):
+        if others:
+            yield Text()
+            yield Text(words.text(f"explain.{heading}"), style="dim")
+        for finding in others:
             yield Padding(Text(f"- {words.finding(finding).title}", style="dim"), (0, 0, 0, 2))
     for finding in diagnosis.validity:
         if finding.id != "single-launch":

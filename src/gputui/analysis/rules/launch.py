@@ -50,7 +50,9 @@ def tail_wave(facts: Facts, verdict: Verdict) -> Hit | None:
         return None
     bound = min((whole + 1) / waves, facts.latency_bound_gain or math.inf)
     evidence = (facts.evidence("waves"), facts.evidence("achieved_occupancy_pct", 0.8 * theoretical))
-    return Hit(0.7, bound, evidence, {"waves": waves, "whole": whole, "part_pct": 100 * part})
+    return Hit(
+        0.7, bound, evidence, {"waves": waves, "whole": whole, "part_pct": 100 * part, "empty_pct": 100 * (1 - part)}
+    )
 
 
 @rule(
