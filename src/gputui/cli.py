@@ -113,8 +113,8 @@ def explain(
     """Say why the kernels of a report are slow and what to change next."""
     from gputui.formats import open_report
 
-    # The engine loads while the reader's process works on the file.
-    Thread(target=_warm_up, daemon=True).start()
+    # What is needed next loads while the reader's process works on the file.
+    Thread(target=_warm_up, args=(format,), daemon=True).start()
     report = open_report(path)
     try:
         _explain(report, _pattern(kernel), format, level, _words(lang), ascii=ascii)
@@ -149,10 +149,14 @@ def export(
     typer.echo(f"{output}: {len(report.kernels)} kernels", err=True)
 
 
-def _warm_up() -> None:
+def _warm_up(format: ExplainFormat) -> None:
     from gputui.analysis.engine import needed_names
 
     needed_names()
+    if format is ExplainFormat.text:
+        import rich.console  # noqa: F401
+
+        import gputui.render.text  # noqa: F401
 
 
 def _words(language: Language | None) -> Wording:

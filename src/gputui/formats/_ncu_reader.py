@@ -127,7 +127,10 @@ class Reader:
         return stack
 
     def _metrics(self, action: Any, names: Iterable[str]) -> list[tuple[str, float | str | None, str]]:
-        found = []
+        """The metrics of these names that exist; a breakdown is followed by the metrics that it names."""
+        found: list[tuple[str, float | str | None, str]] = []
+        names = list(names)
+        asked = set(names)
         for name in names:
             metric = action.metric_by_name(name)
             if metric is None:
@@ -137,6 +140,10 @@ class Reader:
             except (TypeError, UnicodeError):
                 value = None
             found.append((name, value, _text(metric.unit) or ""))
+            if name.startswith("breakdown:") and isinstance(value, str):
+                parts = [part.strip() for part in value.split(",")]
+                names.extend(part for part in parts if part not in asked)
+                asked.update(parts)
         return found
 
     def metrics(self, kernels: list[int], names: list[str] | None) -> dict[str, Any]:

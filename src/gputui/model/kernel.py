@@ -84,9 +84,9 @@ class Kernel:
         return self._complete or all(name in self._metrics for name in names)
 
     def store(self, found: Mapping[str, Metric], asked: Iterable[str]) -> None:
-        """Keep what a fetch found; names asked for and not found are known to be absent."""
-        for name in asked:
-            self._metrics[name] = found.get(name)
+        """Keep what a fetch found, also beyond ``asked``; names asked for and not found are known to be absent."""
+        self._metrics.update(dict.fromkeys(asked))
+        self._metrics.update(found)
 
     @property
     def duration_ns(self) -> float | None:

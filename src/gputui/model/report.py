@@ -21,6 +21,7 @@ class MetricSource(Protocol):
     def fetch(self, indices: Sequence[int], names: Sequence[str] | None) -> list[dict[str, Metric]]:
         """Per kernel of ``indices``: its metrics of ``names`` that exist, or all of them where ``names`` is ``None``.
 
+        May bring more than was asked for: with a ``breakdown:…`` the metrics that it names.
         Raises ``GputuiError`` where the file can no longer be read.
         """
         ...
