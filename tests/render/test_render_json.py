@@ -35,13 +35,13 @@ def test_a_built_report() -> None:
     assert kernel["nvtx"] == ["outer", "inner"]
     assert kernel["verdict"]["id"] == "memory-bound"
     assert kernel["verdict"]["level"] == "dram"
-    assert kernel["verdict"]["at_roof"] is True
-    assert kernel["gauges"]["dram_pct"] == 92
+    assert kernel["verdict"]["at_roof"] is False
+    assert kernel["gauges"]["dram_pct"] == 78
     assert kernel["gauges"]["tensor_pct"] is None
     assert kernel["findings"][0]["evidence"] == [
         {
             "metric": "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",
-            "value": 92,
+            "value": 78,
             "unit": "%",
             "threshold": 75,
         }

@@ -52,13 +52,14 @@ def test_the_table_and_the_sections_of_a_built_report() -> None:
     )  # fmt: skip
     assert (
         "\n## copy\\_a · 500 µs\n\n"
-        "**At the DRAM roof (92 %). Only moving fewer bytes makes it faster: fuse it with its neighbours, or use a "
-        "smaller type.**\n\n"
-        "SM (compute) 12 % · Memory 92 % · DRAM 92 % · Tensor cores – · Occupancy 55 % · Warp efficiency 100 %\n\n"
-        "### 1. Main memory (DRAM) is 92 % busy: only moving fewer bytes helps much (minor)\n"
+        "**Memory-bound: the road to the GPU's main memory (DRAM) is 78 % full, and computing waits for deliveries.**"
+        "\n\n"
+        "SM (compute) 12 % · Memory 78 % · L2 cache – · DRAM 78 % · Tensor cores – · Occupancy 55 % · "
+        "Warp efficiency 100 %\n\n"
+        "### 1. Main memory (DRAM) is 78 % busy: only moving fewer bytes helps much (up to 1.19×)\n"
         in text
     )  # fmt: skip
-    assert "- Evidence: `gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed` = 92 % (75 %)" in text
+    assert "- Evidence: `gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed` = 78 % (75 %)" in text
     assert text.endswith("\n")
     assert not text.endswith("\n\n")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 
 import pytest
-from render_builder import hostile_report, make_report
+from render_builder import MEMORY_BOUND, hostile_report, make_report
 from rich.console import Console
 
 from gputui.analysis.engine import diagnose_all
@@ -35,28 +35,37 @@ run.ncu-rep · NVIDIA Test GPU · 1 kernel"""
 copy_a  500 µs
 copy · own kernel · 4,096 blocks × 256 threads
 
-At the DRAM roof (92 %). Only moving fewer bytes makes it faster: fuse it with its neighbours, or
-use a smaller type.
+Memory-bound: the road to the GPU's main memory (DRAM) is 78 % full, and computing waits for
+deliveries.
 
 Achieved                               2 TB/s DRAM
 SM (compute)     ██▍                   12 %
-Memory           ██████████████████▍   92 %
-DRAM             ██████████████████▍   92 %
+Memory           ███████████████▋      78 %
+L2 cache                               –
+DRAM             ███████████████▋      78 %
 Tensor cores                           –
 Occupancy        ███████████           55 %
 Warp efficiency  ████████████████████  100 %
 
-1  Main memory (DRAM) is 92 % busy: only moving fewer bytes helps much                         minor
+1  Main memory (DRAM) is 78 % busy: only moving fewer bytes helps much                   up to 1.19×
    Why    The best plain copies keep this road about 93 % busy, so at the bytes it moves now there
           is little left.
    Like   A road full of lorries: driving better does not help, fewer deliveries do.
    Do     Fuse it with its neighbours so that intermediate results stay on the chip
           Use a smaller type in memory; read each byte once
    Check  dram__bytes falls, and the duration with it.
+   Sure   Quite sure: the report counts it directly.
 """
         in text
     )
     assert text.endswith("To collect it: ncu --set full --import-source yes -o again YOUR_PROGRAM")
+
+
+def test_a_kernel_at_its_roof_gets_one_sentence_and_no_list() -> None:
+    full = {**MEMORY_BOUND, "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed": (92.0, "%")}
+    text = printed(make_report("copy_a", metrics=full))
+    assert "At the DRAM roof (92 %). Only moving fewer bytes makes it faster" in text
+    assert "\n1  " not in text
 
 
 def test_kernels_are_listed_only_where_there_are_several() -> None:
@@ -70,7 +79,7 @@ def test_kernels_are_listed_only_where_there_are_several() -> None:
 
 def test_launches_of_one_function_are_told_once() -> None:
     text = printed(make_report("copy_a", "copy_a", "copy_a"))
-    assert text.count("At the DRAM roof") == 1
+    assert text.count("Memory-bound: the road") == 1
     assert "3 launches, 1.5 ms in all" in text
 
 
@@ -102,7 +111,7 @@ def test_without_numbers_it_says_that_it_does_not_know() -> None:
 
 def test_ascii_draws_bars_of_ascii() -> None:
     text = printed(make_report("copy_a", "gemm_b"), ascii=True)
-    assert "##################.   92 %" in text
+    assert "###############.      78 %" in text
     assert not set(text) & set("█▏▎▍▌▋▊▉")
 
 

@@ -52,6 +52,28 @@ class Diagnosis:
     explained: dict[str, str]
     not_checked: tuple[NotChecked, ...]
 
+    @property
+    def main(self) -> tuple[Finding, ...]:
+        """What is told in full: the first three causes, and nothing of a kernel that is at its roof."""
+        return () if self.verdict.at_roof else self._causes[:_TOLD_IN_FULL]
+
+    @property
+    def further(self) -> tuple[Finding, ...]:
+        """The causes after those."""
+        return () if self.verdict.at_roof else self._causes[_TOLD_IN_FULL:]
+
+    @property
+    def effects(self) -> tuple[Finding, ...]:
+        """The findings that another one explains."""
+        return () if self.verdict.at_roof else tuple(one for one in self.findings if one.id in self.explained)
+
+    @property
+    def _causes(self) -> tuple[Finding, ...]:
+        return tuple(one for one in self.findings if one.id not in self.explained)
+
+
+_TOLD_IN_FULL = 3
+
 
 def diagnose(kernel: Kernel, launches: int = 1, session: Session | None = None) -> Diagnosis:
     """The diagnosis of ``kernel``; ``launches`` is how often the report holds the same function and shape."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from gputui import units
-from gputui.render.text import gain, group_by_function, level_of
+from gputui.render.text import gain, gauge_rows, group_by_function, level_of, sureness
 from gputui.terminal import safe
 
 if TYPE_CHECKING:
@@ -63,24 +63,13 @@ def kernel_markdown(diagnosis: Diagnosis, words: Wording, level: ReaderLevel | N
 
 
 def _kernel(diagnosis: Diagnosis, words: Wording, level: ReaderLevel) -> Iterable[str]:
-    kernel, gauges = diagnosis.kernel, diagnosis.gauges
+    kernel = diagnosis.kernel
     yield f"## {escape(kernel.name)} · {units.duration(kernel.duration_ns)}"
     yield ""
     yield f"**{escape(words.verdict(diagnosis.verdict))}**"
     yield ""
-    yield " · ".join(
-        f"{words.text(f'explain.{key}')} {units.percent(value)}"
-        for key, value in (
-            ("gauge-sm", gauges.sm_pct),
-            ("gauge-memory", gauges.memory_pct),
-            ("gauge-dram", gauges.dram_pct),
-            ("gauge-tensor", gauges.tensor_pct),
-            ("gauge-occupancy", gauges.achieved_occupancy_pct),
-            ("gauge-warps", gauges.warp_execution_efficiency_pct),
-        )
-    )
-    shown = [finding for finding in diagnosis.findings if finding.id not in diagnosis.explained][:3]
-    for number, finding in enumerate(shown, 1):
+    yield " · ".join(f"{words.text(f'explain.{key}')} {units.percent(value)}" for key, value in gauge_rows(diagnosis))
+    for number, finding in enumerate(diagnosis.main, 1):
         text = words.finding(finding)
         yield ""
         yield f"### {number}. {escape(text.title)} ({gain(finding, words)})"
@@ -89,6 +78,7 @@ def _kernel(diagnosis: Diagnosis, words: Wording, level: ReaderLevel) -> Iterabl
         for action in text.actions[level]:
             yield f"- {words.text('explain.do')}: {escape(action)}"
         yield f"- {words.text('explain.check')}: {escape(text.verify)}"
+        yield f"- {words.text('explain.sure')}: {escape(sureness(finding, words))}"
         for one in finding.evidence:
             threshold = "" if one.threshold is None else f" ({units.quantity(one.threshold, one.unit)})"
             value = units.quantity(one.value, one.unit)

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from gputui.model.report import Report
     from gputui.wording import ReaderLevel, Wording
 
-SHOWN_FINDINGS = 3
 SHOWN_KERNELS = 10
 _NAME_CELLS = 34
 
@@ -123,16 +122,13 @@ def kernel_text(
     yield Padding(Text(words.verdict(diagnosis.verdict), style="bold cyan"), (1, 0))
     yield _gauges(diagnosis, words, ascii)
     yield from _roofline(diagnosis, words)
-    causes = [finding for finding in diagnosis.findings if finding.id not in diagnosis.explained]
-    effects = [finding for finding in diagnosis.findings if finding.id in diagnosis.explained]
-    shown = causes[:SHOWN_FINDINGS]
-    if not shown and not diagnosis.verdict.at_roof:
+    if not diagnosis.main and not diagnosis.verdict.at_roof:
         key = "nothing-unknown" if diagnosis.verdict.id == "unknown" else "nothing"
         yield Padding(Text(words.text(f"explain.{key}")), (1, 0, 0, 0))
-    for number, finding in enumerate(shown, 1):
+    for number, finding in enumerate(diagnosis.main, 1):
         yield Text()
         yield _finding(number, finding, words, level)
-    for heading, others in (("also", causes[SHOWN_FINDINGS:]), ("effects", effects)):
+    for heading, others in (("also", diagnosis.further), ("effects", diagnosis.effects)):
         if others:
             yield Text()
             yield Text(words.text(f"explain.{heading}"), style="dim")
@@ -152,6 +148,12 @@ def gain(finding: Finding, words: Wording) -> str:
     return words.text("explain.gain", gain=finding.max_speedup)
 
 
+def sureness(finding: Finding, words: Wording) -> str:
+    """How far to trust a finding, in words: from 0.75 and from 0.5 on."""
+    level = "high" if finding.confidence >= 0.75 else "medium" if finding.confidence >= 0.5 else "low"
+    return words.text(f"explain.sure-{level}")
+
+
 def _finding(number: int, finding: Finding, words: Wording, level: ReaderLevel) -> RenderableType:
     text = words.finding(finding)
     head = Table.grid(padding=(0, 2), expand=True)
@@ -169,23 +171,34 @@ def _finding(number: int, finding: Finding, words: Wording, level: ReaderLevel) 
     for index, action in enumerate(text.actions[level]):
         table.add_row(words.text("explain.do") if index == 0 else "", Text(action))
     table.add_row(words.text("explain.check"), Text(text.verify))
+    table.add_row(words.text("explain.sure"), Text(sureness(finding, words)))
     whole = Table.grid(expand=True)
     whole.add_row(head)
     whole.add_row(Padding(table, (0, 0, 0, 3)))
     return whole
 
 
-def _gauges(diagnosis: Diagnosis, words: Wording, ascii: bool) -> RenderableType:
+def gauge_rows(diagnosis: Diagnosis) -> tuple[tuple[str, float | None], ...]:
+    """The percentages shown first: the key of each one's label under ``explain``, and its value.
+
+    The cache is the one that leads, else L2.
+    """
     gauges = diagnosis.gauges
-    table = Table.grid(padding=(0, 2))
-    rows = (
+    cache = ("gauge-l1", gauges.l1_pct) if diagnosis.verdict.level == "l1" else ("gauge-l2", gauges.l2_pct)
+    return (
         ("gauge-sm", gauges.sm_pct),
         ("gauge-memory", gauges.memory_pct),
+        cache,
         ("gauge-dram", gauges.dram_pct),
         ("gauge-tensor", gauges.tensor_pct),
         ("gauge-occupancy", gauges.achieved_occupancy_pct),
         ("gauge-warps", gauges.warp_execution_efficiency_pct),
     )
+
+
+def _gauges(diagnosis: Diagnosis, words: Wording, ascii: bool) -> RenderableType:
+    gauges = diagnosis.gauges
+    table = Table.grid(padding=(0, 2))
     achieved = [
         text
         for value, text in (
@@ -195,7 +208,7 @@ def _gauges(diagnosis: Diagnosis, words: Wording, ascii: bool) -> RenderableType
         if value is not None
     ]
     table.add_row(words.text("explain.gauge-achieved"), "", " · ".join(achieved) or units.DASH)
-    for key, value in rows:
+    for key, value in gauge_rows(diagnosis):
         unused = key == "gauge-tensor" and value == 0
         text = words.text("explain.not-used") if unused else units.percent(value)
         table.add_row(words.text(f"explain.{key}"), bar(value, 100, 20, ascii=ascii), text)

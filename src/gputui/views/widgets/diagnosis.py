@@ -10,7 +10,7 @@ from gputui import units
 from gputui.paint.bars import bar
 from gputui.paint.grid import width_of
 from gputui.render.collect import collect_command
-from gputui.render.text import gain
+from gputui.render.text import gain, sureness
 from gputui.views import actions
 from gputui.views.glyphs import Glyphs, severity_mark
 from gputui.views.paper import LinesView
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from gputui.views.library import Entry
     from gputui.wording import ReaderLevel, Wording
 
-SHOWN_FINDINGS = 3
-_PARTS = ("why", "picture", "do", "check")
+_PARTS = ("why", "picture", "do", "check", "sure")
 _MAX_WIDTH = 116
 """Lines longer than this are hard to read back from."""
 
@@ -176,14 +175,11 @@ class DiagnosisView(LinesView):
     # -------------------------------------------------------------- findings
 
     def _findings(self, diagnosis: Diagnosis, level: ReaderLevel, width: int) -> Iterable[Line]:
-        if diagnosis.verdict.at_roof:
-            return
-        first = main_findings(diagnosis)
-        if not first:
+        if not diagnosis.main and not diagnosis.verdict.at_roof:
             yield ()
             key = "nothing_unknown" if diagnosis.verdict.id == "unknown" else "nothing"
             yield from paragraph(self.words.ui(key), width, role="muted")
-        for number, finding in enumerate(first, 1):
+        for number, finding in enumerate(diagnosis.main, 1):
             yield ()
             yield from self._finding(number, finding, level, width)
 
@@ -204,6 +200,7 @@ class DiagnosisView(LinesView):
         if actions_of_level:
             yield from self._part("do", actions_of_level, width, role="do")
         yield from self._part("check", (text.verify,), width)
+        yield from self._part("sure", (sureness(finding, self.words),), width, role="muted")
         if self.unfolded:
             yield from self._evidence(finding, width)
 
@@ -233,28 +230,21 @@ class DiagnosisView(LinesView):
     # -------------------------------------------------------------- what else there is to say
 
     def _not_the_problem(self, diagnosis: Diagnosis, width: int) -> Iterable[Line]:
-        if diagnosis.verdict.at_roof:
-            return
-        first = main_findings(diagnosis)
-        number_of = {finding.id: number for number, finding in enumerate(first, 1)}
-        effects, others = [], []
-        for finding in diagnosis.findings:
-            if finding in first:
-                continue
-            name = self.words.finding_name(finding.id)
-            cause = diagnosis.explained.get(finding.id)
+        number_of = {finding.id: number for number, finding in enumerate(diagnosis.main, 1)}
+        effects = []
+        for finding in diagnosis.effects:
+            name, cause = self.words.finding_name(finding.id), diagnosis.explained[finding.id]
             if cause in number_of:
                 effects.append(self.words.ui("effect_of", name=name, number=number_of[cause]))
-            elif cause is not None:
-                effects.append(self.words.ui("effect_of_other", name=name, cause=self.words.finding_name(cause)))
             else:
-                others.append(f"{name} ({gain(finding, self.words)})")
-        if effects or others:
+                effects.append(self.words.ui("effect_of_other", name=name, cause=self.words.finding_name(cause)))
+        further = [f"{self.words.finding_name(one.id)} ({gain(one, self.words)})" for one in diagnosis.further]
+        if effects or further:
             yield ()
         if effects:
             yield from self._note("not_the_problem", ", ".join(effects), width)
-        if others:
-            yield from self._note("also", ", ".join(others), width)
+        if further:
+            yield from self._note("also", ", ".join(further), width)
 
     def _note(self, id: str, text: str, width: int, role: str = "muted") -> Iterable[Line]:
         label = self.words.ui(id)
@@ -310,11 +300,6 @@ class DiagnosisView(LinesView):
         yield from paragraph(
             command, width, first=[("  ", ""), (label, "muted"), (" ", "")], indent=3 + width_of(label), role="code"
         )
-
-
-def main_findings(diagnosis: Diagnosis) -> list[Finding]:
-    """The findings that are told in full: the first three that no other explains."""
-    return [one for one in diagnosis.findings if one.id not in diagnosis.explained][:SHOWN_FINDINGS]
 
 
 def shape(sides: tuple[int, int, int] | None) -> str:
