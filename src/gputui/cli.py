@@ -95,7 +95,7 @@ def demo(
     ascii: AsciiOption = False,
     no_mouse: MouseOption = False,
 ) -> None:
-    """Open the report that ships with gputui: twelve slow kernels and their cures. Needs no GPU and no Nsight."""
+    """Open the report that ships with gputui: slow kernels and their cures. Needs no GPU and no Nsight."""
     from gputui.data import demo_report
 
     _open([demo_report()], lang, level, ascii=ascii, mouse=not no_mouse)
@@ -277,8 +277,12 @@ def main() -> None:
         if isinstance(stream, TextIOWrapper):
             # What an old encoding lacks becomes a question mark.
             stream.reconfigure(errors="replace")
+    arguments = sys.argv[1:]
+    if "--debug" in arguments:
+        # It may stand anywhere.
+        arguments = ["--debug", *(one for one in arguments if one != "--debug")]
     try:
-        app()
+        app(arguments)
     except GputuiError as error:
         if os.environ.get("GPUTUI_DEBUG"):
             import traceback
