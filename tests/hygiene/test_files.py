@@ -23,7 +23,7 @@ def test_no_file_names_a_path_of_some_machine(path: Path) -> None:
 def test_the_pattern_finds_such_paths() -> None:
     for text in ("open('/home/me/x')", "see /tmp/a.txt", "C:\\Users\\me"):
         assert MACHINE_PATH.search(text)
-    for text in ("https://x.org/home/page", "sm__inst/tmp", "~/work/x", "/somewhere/else"):
+    for text in ("https://x.org/home/page", "sm__inst/tmp", "~/src/x", "/somewhere/else"):
         assert not MACHINE_PATH.search(text)
 
 
