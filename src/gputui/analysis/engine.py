@@ -90,7 +90,7 @@ def diagnose(kernel: Kernel, launches: int = 1, session: Session | None = None) 
             continue
         hit = rule.check(facts, verdict)
         if hit is not None:
-            found.append(rule.finding(hit))
+            found.append(rule.finding(hit, facts))
     waste_gain = max((finding.max_speedup or 1.0 for finding in found if finding.id in WASTE), default=1.0)
     verdict = settle(verdict, facts, waste_gain)
     if verdict.at_roof:

@@ -6,6 +6,7 @@ throughputs, TEN the tensor pipe's busy share of a kernel that really does tenso
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from functools import cached_property
 
@@ -22,6 +23,9 @@ _TENSOR_COUNTS = tuple(f"tensor_ops_{precision}" for precision in TENSOR_PRECISI
 
 _DATA_MOVING_UNITS = ("sm__inst_executed_pipe_lsu", "sm__mio", "idc__", "l1tex__")
 """Parts of the SM throughput that are loads and stores: a kernel held by them is not held by arithmetic."""
+
+EMPTY_KERNEL_NS = 1000.0
+"""About the least that ncu measures for any kernel (0.9 to 2 µs in public reports)."""
 
 _RULING_PCT = 60.0
 """A part this busy holds the kernel, whatever happens elsewhere: the verdict's own line."""
@@ -201,6 +205,12 @@ class Facts:
     @property
     def latency_bound_gain(self) -> float | None:
         return None if not self.busiest else max(1.0, 100 / self.busiest)
+
+    @cached_property
+    def most_gain(self) -> float:
+        """However little it has to do, a kernel takes as long as an empty one."""
+        duration = self.kernel.duration_ns
+        return math.inf if duration is None else max(1.0, duration / EMPTY_KERNEL_NS)
 
     @cached_property
     def top_sm_part(self) -> str | None:

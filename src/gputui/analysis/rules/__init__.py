@@ -55,10 +55,10 @@ class Rule:
     def concepts(self) -> tuple[str, ...]:
         return (*(concept for need in self.needs for concept in need.split("|")), *self.uses)
 
-    def finding(self, hit: Hit) -> Finding:
+    def finding(self, hit: Hit, facts: Facts) -> Finding:
         bound = hit.max_speedup
         if bound is not None:
-            bound = max(1.0, bound) if math.isfinite(bound) else None
+            bound = max(1.0, min(bound, facts.most_gain)) if math.isfinite(bound) else None
         confidence = round(hit.confidence, 2)
         return Finding(self.id, self.family, confidence, bound, hit.evidence, hit.params, self.effects, hit.variant)
 
