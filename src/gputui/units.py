@@ -105,5 +105,6 @@ def quantity(value: float | None, unit: str) -> str:
     formatter = _BY_UNIT.get(unit)
     if formatter is not None:
         return formatter(value)
-    text = f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e15 else significant(value, 4)
+    is_count = float(value).is_integer() or abs(value) >= 1e4
+    text = f"{value:,.0f}" if is_count and abs(value) < 1e15 else significant(value, 4)
     return f"{text} {unit}".rstrip()

@@ -197,6 +197,7 @@ def _gauges(facts: Facts, roofline: Roofline) -> Gauges:
     return Gauges(
         sm_pct=facts.sm,
         memory_pct=facts.number("memory_pct"),
+        busiest_memory_pct=facts.memory,
         dram_pct=facts.levels.get("dram"),
         l2_pct=facts.levels.get("l2"),
         l1_pct=facts.levels.get("l1"),

@@ -116,6 +116,11 @@ class Facts:
             return 1.0
         return max(1.0, 100 / remaining) if remaining > 0 else None
 
+    def relief(self, factor: Callable[[str], float]) -> float:
+        """How much less busy the busiest part gets when each part's busy time shrinks to ``factor`` of itself."""
+        remaining = max((percent * factor(name) for name, percent in self.busy.items()), default=0.0)
+        return max(self.busy.values()) / remaining if remaining > 0 else 1.0
+
     @cached_property
     def sm(self) -> float | None:
         return self.number("sm_pct")

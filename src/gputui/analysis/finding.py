@@ -87,6 +87,8 @@ class Gauges:
 
     sm_pct: float | None = None
     memory_pct: float | None = None
+    busiest_memory_pct: float | None = None
+    """The largest of the memory throughput and its levels: what the verdict goes by."""
     dram_pct: float | None = None
     l2_pct: float | None = None
     l1_pct: float | None = None

@@ -114,6 +114,8 @@ def kernel_text(
         ),
         style="dim",
     )
+    if kernel.nvtx:
+        yield Text(f"NVTX {' / '.join(map(safe, kernel.nvtx))}", style="dim")
     if len(launches) > 1:
         total = sum(one.kernel.duration_ns or 0 for one in launches) or None
         yield Text(
@@ -181,13 +183,14 @@ def _finding(number: int, finding: Finding, words: Wording, level: ReaderLevel) 
 def gauge_rows(diagnosis: Diagnosis) -> tuple[tuple[str, float | None], ...]:
     """The percentages shown first: the key of each one's label under ``explain``, and its value.
 
-    The cache is the one that leads, else L2.
+    The memory's is the busiest of its levels; the cache is the busier one.
     """
     gauges = diagnosis.gauges
-    cache = ("gauge-l1", gauges.l1_pct) if diagnosis.verdict.level == "l1" else ("gauge-l2", gauges.l2_pct)
+    l1_leads = (gauges.l1_pct or 0) > (gauges.l2_pct or 0)
+    cache = ("gauge-l1", gauges.l1_pct) if l1_leads else ("gauge-l2", gauges.l2_pct)
     return (
         ("gauge-sm", gauges.sm_pct),
-        ("gauge-memory", gauges.memory_pct),
+        ("gauge-memory", gauges.busiest_memory_pct),
         cache,
         ("gauge-dram", gauges.dram_pct),
         ("gauge-tensor", gauges.tensor_pct),

@@ -19,7 +19,9 @@ def compute_roof(facts: Facts, verdict: Verdict) -> Hit | None:
     if verdict.id != "compute-bound" or facts.sm is None:
         return None
     confidence = 0.8 if facts.sm >= ROOF_PCT else 0.5
-    return Hit(confidence, max(1.0, 100 / facts.sm), (facts.evidence("sm_pct", ROOF_PCT),), {"sm_pct": facts.sm})
+    variant = "issue" if verdict.variant == "issue" else ""
+    evidence = (facts.evidence("sm_pct", ROOF_PCT),)
+    return Hit(confidence, max(1.0, 100 / facts.sm), evidence, {"sm_pct": facts.sm}, variant)
 
 
 @rule("tensor-roof", "compute", needs=("tensor_pct|tensor_tc_pct",), effects=("compute-roof", "issue-slots"))

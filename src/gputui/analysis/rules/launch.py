@@ -49,6 +49,8 @@ def tail_wave(facts: Facts, verdict: Verdict) -> Hit | None:
     if whole < 1 or part < 0.01 or 1 / (whole + 1) < 0.20 or achieved >= 0.8 * theoretical or facts.is_short:
         return None
     bound = min((whole + 1) / waves, facts.latency_bound_gain or math.inf)
+    if bound < 1.05:
+        return None
     evidence = (facts.evidence("waves"), facts.evidence("achieved_occupancy_pct", 0.8 * theoretical))
     return Hit(
         0.7, bound, evidence, {"waves": waves, "whole": whole, "part_pct": 100 * part, "empty_pct": 100 * (1 - part)}

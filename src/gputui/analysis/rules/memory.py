@@ -82,9 +82,6 @@ class _Pattern:
         self.per_request = self.sectors / requests if requests else None
         self.evidence: tuple[Evidence, ...] = ()
         self.used = self._used(facts, direction, other, sectors)
-        if facts.number(f"{direction}_sectors_per_request") is not None:
-            ideal = None if self.used is None or self.per_request is None else self.per_request * self.used
-            self.evidence = (*self.evidence, facts.evidence(f"{direction}_sectors_per_request", ideal))
 
     def _used(self, facts: Facts, direction: str, other: str, sectors: dict[str, float]) -> float | None:
         got, most = (facts.number(f"{direction}_bytes_per_sector{part}") for part in ("", "_max"))
@@ -104,7 +101,7 @@ class _Pattern:
         own = taken if wasteful == direction else excess - taken
         if self.per_request is not None:
             self.per_request *= parts[direction] / self.sectors
-        self.evidence = (facts.evidence("l2_sectors_global_excess", 0.2 * total),)
+        self.evidence = (facts.evidence("l2_sectors_global_excess", 0.2 * total), facts.evidence("l2_sectors_global"))
         return max(0.0, 1 - own / parts[direction])
 
 
@@ -145,7 +142,10 @@ def _uncoalesced(facts: Facts, verdict: Verdict, direction: str) -> Hit | None:
     confidence = 0.85 if verdict.id == "memory-bound" else 0.6 * min(1.0, 2 * share)
     # Sectors that L1 serves again cost little (float4 row loads on an H100: +3 % DRAM bytes), and gathers are irregular
     # by nature.
-    absorbed = used_below >= 0.8 and facts.level != "l1"
+    absorbed = direction == "load" and used_below >= 0.8 and facts.level != "l1"
+    bound = facts.bound(factor)
+    if absorbed and bound is not None:
+        bound = min(bound, facts.relief(factor))
     if absorbed or facts.identity.op_class in ("embedding", "sparse", "sort-scan"):
         confidence /= 2
     params = {
@@ -155,7 +155,7 @@ def _uncoalesced(facts: Facts, verdict: Verdict, direction: str) -> Hit | None:
         "ideal": None if pattern.per_request is None else max(1.0, pattern.per_request * used),
         "wasted_pct": 100 * (1 - used),
     }
-    return Hit(confidence, facts.bound(factor), pattern.evidence, params)
+    return Hit(confidence, bound, pattern.evidence, params, "absorbed" if absorbed else "")
 
 
 def _share_of_reads(facts: Facts) -> float:

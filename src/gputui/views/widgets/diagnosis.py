@@ -118,10 +118,10 @@ class DiagnosisView(LinesView):
     def _gauges(self, diagnosis: Diagnosis, width: int) -> Iterable[Line]:
         gauges = diagnosis.gauges
         level = diagnosis.verdict.level
-        cache = ("l1", gauges.l1_pct) if level == "l1" else ("l2", gauges.l2_pct)
+        cache = ("l1", gauges.l1_pct) if (gauges.l1_pct or 0) > (gauges.l2_pct or 0) else ("l2", gauges.l2_pct)
         left = [
             ("sm", gauges.sm_pct),
-            ("memory", gauges.memory_pct),
+            ("memory", gauges.busiest_memory_pct),
             cache,
             ("dram", gauges.dram_pct),
         ]
@@ -284,7 +284,8 @@ class DiagnosisView(LinesView):
     def _rule(self, rule: RuleResult, width: int) -> Iterable[Line]:
         title = shown(rule.title or rule.rule)
         if rule.speedup_pct:
-            title += self.words.ui("nvidia_estimate", percent=rule.speedup_pct)
+            key = "nvidia_estimate" if rule.speedup_is_global else "nvidia_estimate_local"
+            title = f"{title}  {self.words.ui(key, percent=rule.speedup_pct)}"
         yield from paragraph(title, width, first=[(f"  {self.signs.bullet} ", "accent")], indent=4, role="strong")
         yield from paragraph(shown(rule.message, 1500), width, indent=4, role="muted")
 
