@@ -302,9 +302,10 @@ class GputuiApp(App[int]):
     def read_metrics(self, entry: Entry) -> None:
         self._read_metrics(self.generation, entry)
 
-    def set_level(self, level: ReaderLevel) -> None:
+    def set_level(self, level: ReaderLevel | None) -> None:
+        """Whom the advice is for; ``None`` goes back to what fits each kernel."""
         self.level = level
-        settings.remember("level", level)
+        settings.remember("level", level or "")
 
     def copy_explanation(self, entry: Entry, level: ReaderLevel) -> None:
         """To the clipboard by OSC 52, which not every terminal obeys: so to a file as well, and say which."""

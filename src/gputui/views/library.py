@@ -74,7 +74,7 @@ def load(report: Report, number: int, first_entry: int) -> LoadedReport:
     durations = [kernel.duration_ns for kernel in report.kernels]
     known = [duration for duration in durations if duration is not None]
     total = sum(known) if known else None
-    details = distinguish([(kernel.name, kernel.demangled) for kernel in report.kernels])
+    details = distinguish([(kernel.name, kernel.demangled, kernel.nvtx) for kernel in report.kernels])
     entries = tuple(
         _entry(first_entry + position, number, kernel, duration, total, detail)
         for position, (kernel, duration, detail) in enumerate(zip(report.kernels, durations, details, strict=True))
@@ -103,11 +103,16 @@ def _entry(
 _WORD = re.compile(r"[A-Za-z_]\w*|\d+")
 
 
-def distinguish(names: Sequence[tuple[str, str]]) -> list[str]:
-    """Per kernel, the words of its full name that tell it from others of the same short name; empty where none do."""
+def distinguish(names: Sequence[tuple[str, str, tuple[str, ...]]]) -> list[str]:
+    """Per kernel what tells it from others of the same short name; empty where nothing does.
+
+    The innermost NVTX range where the ranges differ, else the words of the full name that the others lack.
+    """
     full_by_name: dict[str, dict[str, None]] = {}
-    for name, demangled in names:
+    ranges_by_name: dict[str, set[tuple[str, ...]]] = {}
+    for name, demangled, nvtx in names:
         full_by_name.setdefault(name, {})[demangled] = None
+        ranges_by_name.setdefault(name, set()).add(nvtx[-1:])
     details: dict[tuple[str, str], str] = {}
     for name, fulls in full_by_name.items():
         if len(fulls) == 1:
@@ -116,7 +121,10 @@ def distinguish(names: Sequence[tuple[str, str]]) -> list[str]:
         common = set.intersection(*(set(found) for found in words.values()))
         for full, found in words.items():
             details[name, full] = shown(" ".join(word for word in found if word not in common)[:80])
-    return [details.get(key, "") for key in names]
+    return [
+        shown(nvtx[-1]) if nvtx and len(ranges_by_name[name]) > 1 else details.get((name, demangled), "")
+        for name, demangled, nvtx in names
+    ]
 
 
 class Backlog:

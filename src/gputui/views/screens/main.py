@@ -134,9 +134,10 @@ class MainScreen(Screen[None]):
         self._fit_list(height)
 
     def _fit_list(self, height: int) -> None:
-        """In the stacked layout the list takes what it needs, and at most a third."""
+        """In the stacked layout the list takes what it needs, and at most a quarter; a chart needs more of the room."""
         if self.has_class("-narrow"):
-            self.kernels.styles.height = max(4, min(len(self.kernels.table.rows) + 1, height // 3))
+            most = 3 if self.tab == "roofline" and height < 40 else max(4, height // 4)
+            self.kernels.styles.height = min(len(self.kernels.table.rows) + 1, most)
         else:
             self.kernels.styles.height = None
 
@@ -329,6 +330,7 @@ class MainScreen(Screen[None]):
     def action_show_tab(self, tab: str) -> None:
         in_detail = self.focused is not None and self.focused is not self.kernels.table
         self.tab = tab
+        self._fit_list(self.size.height)
         self.query_one(ContentSwitcher).current = tab
         self._show_tabs()
         self.show_entry()
@@ -368,9 +370,13 @@ class MainScreen(Screen[None]):
 
     def action_next_level(self) -> None:
         entry = self.entry
-        now = self.level_for(self.host.diagnoses.get(entry.number) if entry else None)
-        level = READER_LEVELS[(READER_LEVELS.index(now) + 1) % len(READER_LEVELS)]
-        self.host.set_level(level)
+        diagnosis = self.host.diagnoses.get(entry.number) if entry else None
+        fitting = level_of(diagnosis) if diagnosis is not None else "pytorch"
+        # Through the other levels, then back to what fits the kernel.
+        others: list[ReaderLevel | None] = [level for level in READER_LEVELS if level != fitting]
+        steps = [None, *others]
+        now = steps.index(self.host.level) if self.host.level in steps else 0
+        self.host.set_level(steps[(now + 1) % len(steps)])
         self.show_entry()
         self._show_header()
 
@@ -426,6 +432,8 @@ class MainScreen(Screen[None]):
         kind, target = event.kind.split()
         if not event.kept:
             self._apply(kind, target, self._before_prompt)
+        elif kind == "search" and self.query_text[target] and not self._has_match(target):
+            self.notify(self.host.words.ui("no_match", text=shown(self.query_text[target], 40)), markup=False)
         (self.metrics.table if target == "metrics" else self.kernels.table).focus()
         self._show_footer()
 
@@ -445,6 +453,10 @@ class MainScreen(Screen[None]):
         table.set_query(text)
         if text and not self._matches(target, table.row):
             self._move_to_match(target, 1)
+
+    def _has_match(self, target: str) -> bool:
+        table = self.metrics.table if target == "metrics" else self.kernels.table
+        return any(self._matches(target, int(row)) for row in table.rows)
 
     def _matches(self, target: str, row: int | None) -> bool:
         text = self.query_text[target]

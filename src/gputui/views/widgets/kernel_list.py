@@ -110,14 +110,14 @@ class KernelTable:
     def columns(self, width: int) -> dict[str, int]:
         """Cells by column, left to right; what has no room is left out."""
         sizes = {"share": 6}
-        if width >= 40:
+        if width >= 56:
             sizes["bar"] = _BAR + 1
         if width >= 34:
             sizes["time"] = 9
         verdict = max(
             [width_of(self.words.verdict_name(id)) for id in ("launch-bound", "memory-bound", "latency-bound")]
         )
-        tail = {"verdict": verdict + 5} if width >= 56 else {"level": 5} if width >= 42 else {}
+        tail = {"verdict": verdict + 5} if width >= 56 else {"level": 7} if width >= 42 else {}
         if width >= 84:
             tail = {"op": 13, **tail}
         sizes["name"] = max(8, width - sum(sizes.values()) - sum(tail.values()) - 2)
@@ -188,7 +188,9 @@ class KernelTable:
     def _header(self, group: int, state: TableState) -> Line:
         sign = self.signs.unfolded if group in self.expanded else self.signs.folded
         count = int(self._group_counts[group])
-        numbers = f"×{count}  {units.duration(self._group_ns[group] or None)}"
+        whole = sum(self._group_ns)
+        share = units.percent(100 * self._group_ns[group] / whole) if whole else units.DASH
+        numbers = f"×{count}  {share}  {units.duration(self._group_ns[group] or None)}"
         name = shorten_middle(self._group_names[group], max(8, state.width - width_of(numbers) - 6))
         used = width_of(name) + 2
         return [

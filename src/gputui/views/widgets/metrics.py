@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from gputui.wording import Wording
 
 
+_LISTS = ("breakdown:", "group:")
+
+
 class MetricTable:
     """The metrics as rows, by section; those of no section come last."""
 
@@ -42,7 +45,11 @@ class MetricTable:
         self._counts = ordering.NO_ROWS
 
     def set_metrics(self, metrics: Mapping[str, Metric], extras: Extras) -> None:
-        """Take over a kernel's metrics. A metric shown by several sections stands under the first."""
+        """Take over a kernel's metrics. A metric shown by several sections stands under the first.
+
+        Lists of other metrics' names (``breakdown:``, ``group:``) are no metrics to read.
+        """
+        metrics = {name: metric for name, metric in metrics.items() if not name.startswith(_LISTS)}
         placed: dict[str, int] = {}
         self._sections = []
         for section in extras.sections:

@@ -115,7 +115,10 @@ class RooflineView(LinesView):
         sources = {roof.source for roof in roofline.roofs}
         if sources:
             source = "specs" if roofline.peak_source == "specs" or sources == {"specs"} else "report"
-            yield from paragraph(self.words.text(f"explain.roofline-source-{source}"), width, role="faint")
+            text = self.words.text(f"explain.roofline-source-{source}")
+            if self._built_height >= 20 and roofline.point is not None:
+                text = f"{text} {self.words.ui('roofline_legend')}"
+            yield from paragraph(text, width, role="faint")
 
     def _sentence(self, roofline: Roofline) -> str:
         if roofline.roof_fraction is not None:
