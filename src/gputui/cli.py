@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from enum import Enum
 from io import TextIOWrapper
 from pathlib import Path
@@ -135,7 +136,11 @@ def export(
     from gputui.render.table import write_csv, write_json
 
     pattern = _pattern(kernel)
-    if output.exists() and not force:
+    try:
+        taken = output.exists() and not force
+    except OSError as error:
+        raise GputuiError(str(output), f"cannot be written ({error.strerror})", "Choose another name") from error
+    if taken:
         raise GputuiError(str(output), "is there already", "Choose another name, or add --force")
     report = open_report(path)
     try:
@@ -146,7 +151,9 @@ def export(
         (write_csv if format is ExportFormat.csv else write_json)(report, output)
     finally:
         report.close()
-    typer.echo(f"{output}: {len(report.kernels)} kernels", err=True)
+    from gputui.terminal import safe
+
+    typer.echo(safe(f"{output}: {len(report.kernels)} kernels"), err=True)
 
 
 def _warm_up(format: ExplainFormat) -> None:
@@ -233,6 +240,9 @@ def _explain(
 
         _print(report_markdown(report, diagnoses, words, reader).rstrip("\n"))
     else:
+        from io import StringIO
+        from shutil import get_terminal_size
+
         from rich.console import Console
 
         from gputui.paint.grid import to_ascii
@@ -240,17 +250,25 @@ def _explain(
         from gputui.terminal import wants_ascii
 
         ascii = ascii or wants_ascii()
-        console = Console(highlight=False, markup=False, emoji=False)
-        console.width = min(console.width, 110)
-        with console.capture() as printed:
-            for part in report_text(report, diagnoses, words, reader, ascii=ascii):
-                console.print(part)
-        text = "\n".join(line.rstrip() for line in printed.get().splitlines())
+        printed = StringIO()
+        console = Console(
+            file=printed,
+            width=min(get_terminal_size().columns, 110),
+            force_terminal=sys.stdout is not None and sys.stdout.isatty(),
+            highlight=False,
+            markup=False,
+            emoji=False,
+        )
+        for part in report_text(report, diagnoses, words, reader, ascii=ascii):
+            console.print(part)
+        text = "\n".join(line.rstrip() for line in printed.getvalue().splitlines())
         _print(to_ascii(text) if ascii else text)
 
 
 def _print(text: str) -> None:
     """``text`` and a line break to standard output. A reader that has seen enough (``head``) is no error."""
+    if sys.stdout is None:
+        return
     try:
         sys.stdout.write(text + "\n")
         sys.stdout.flush()
@@ -268,7 +286,10 @@ def _print(text: str) -> None:
 def _say(error: GputuiError) -> None:
     from gputui.terminal import safe
 
-    sys.stderr.write(f"gputui: {safe(str(error))}\n")
+    # Nobody may be listening.
+    with suppress(OSError, AttributeError):
+        sys.stderr.write(f"gputui: {safe(str(error))}\n")
+        sys.stderr.flush()
 
 
 def main() -> None:

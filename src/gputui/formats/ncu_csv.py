@@ -17,6 +17,7 @@ import math
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
@@ -245,17 +246,18 @@ def _section_id(name: str) -> str:
 
 
 def _read_csv(text: str) -> tuple[list[_Launch], bool, bool]:
-    records = _Records(text.split("\n"))
+    records = _Records(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"))
     launches: dict[tuple[Any, ...], _Launch] = {}
     header: dict[str, int] = {}
     units: list[str] | None = None
-    tables = 0
+    tables = width = 0
     without_units = cut = False
     csv.field_size_limit(sys.maxsize)  # a mangled name of templates may pass 128 KB
-    for row in csv.reader(records, delimiter=records.delimiter, strict=False):
+    for row in _rows(records):
         cut = False
         if "Kernel Name" in row and row[0] == "ID":
             header, units, tables = {name: column for column, name in enumerate(row)}, None, tables + 1
+            width = len(row)
         elif "Metric Value" in header:
             if len(row) > header["Metric Value"]:
                 key = (tables, row[header.get("Process ID", 0)], row[0])
@@ -263,7 +265,7 @@ def _read_csv(text: str) -> tuple[list[_Launch], bool, bool]:
                 if launch is None:
                     launch = launches[key] = _launch(row, header)
                 _add_row(launch, row, header)
-        elif len(row) < len(header):
+        elif len(row) < width:
             cut = True
         elif not row[0]:
             units = row
@@ -274,6 +276,12 @@ def _read_csv(text: str) -> tuple[list[_Launch], bool, bool]:
                 if name not in _IDENTITY and "Range:" not in name and row[column]:
                     launch.cells[name] = ((units or row)[column] if units else "", row[column])
     return list(launches.values()), cut or records.cut, without_units
+
+
+def _rows(records: _Records) -> Iterator[list[str]]:
+    """The rows that the csv module can read; damage ends them."""
+    with suppress(csv.Error):
+        yield from csv.reader(records, delimiter=records.delimiter, strict=False)
 
 
 class _Records:
@@ -347,7 +355,7 @@ def _add_row(launch: _Launch, row: list[str], header: dict[str, int]) -> None:
 
 
 def _dim3(text: str) -> Dim3 | None:
-    sides = [int(side) for side in re.findall(r"\d+", text)]
+    sides = [int(side) for side in re.findall(r"\d{1,10}", text)]
     return (sides[0], sides[1], sides[2]) if len(sides) == 3 else None
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -98,9 +99,17 @@ class NativeSource:
         self._path = path
         self._lock = threading.Lock()
         self._extras: dict[int, Extras] = {}
-        self._child = subprocess.Popen(
+        self._command = [
             # Isolated and without site: neither PYTHONPATH nor what lies beside this script or the report counts.
-            [sys.executable, "-I", "-S", _READER, str(library), str(path), str(_TIMEOUT_S)],
+            *(sys.executable, "-I", "-S", _READER, str(library), os.path.realpath(path), str(_TIMEOUT_S))
+        ]
+        self._revived = False
+        self._start()
+        self.count: int = self._answer()["count"]
+
+    def _start(self) -> None:
+        self._child = subprocess.Popen(
+            self._command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -109,7 +118,6 @@ class NativeSource:
             start_new_session=True,  # Ctrl+C is for the parent to handle
         )
         self._stop = weakref.finalize(self, _stop, self._child)
-        self.count: int = self._answer()["count"]
 
     def _answer(self) -> dict[str, Any]:
         assert self._child.stdout is not None
@@ -145,6 +153,12 @@ class NativeSource:
 
     def ask(self, do: str, **request: Any) -> dict[str, Any]:
         with self._lock:
+            if self._child.poll() is not None and self._stop.alive and not self._revived:
+                # Killed from outside (out of memory, say): once more, from the start.
+                self._revived = True
+                self._stop()
+                self._start()
+                self._answer()
             if not self._stop.alive:
                 raise GputuiError(str(self._path), "is closed, or its reader has failed", "Open it again")
             assert self._child.stdin is not None

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gputui.errors import GputuiError
+from gputui.render.files import write_whole
 from gputui.terminal import safe
 
 if TYPE_CHECKING:
@@ -62,15 +61,10 @@ def _cell(value: Any) -> Any:
 
 
 def _write(path: Path, text: str) -> None:
-    """The whole file or none: written beside its place, then renamed."""
-    if path.exists() and not path.is_file():
-        raise GputuiError(str(path), "is no ordinary file", "Name a file to write, or a new one")
-    part = path.with_name(f".gputui-{os.getpid()}.part")
     try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
+        if path.exists() and not path.is_file():
+            raise GputuiError(str(path), "is no ordinary file", "Name a file to write, or a new one")
+        write_whole(path, text)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            part.unlink()
         hint = "Choose another place with -o"
         raise GputuiError(str(path), f"cannot be written ({error.strerror})", hint) from error

@@ -107,9 +107,11 @@ BY_ID = {action.id: action for action in ACTIONS}
 def bindings(scope: Scope) -> list[BindingType]:
     """The Textual bindings of one scope."""
     return [
-        Binding(",".join(action.keys), action.call, action.id, show=False)
+        # Ctrl+Q works in dialogs too, and where a key is text.
+        Binding(key, action.call, action.id, show=False, priority=key == "ctrl+q")
         for action in ACTIONS
-        if action.scope == scope and action.keys
+        if action.scope == scope
+        for key in action.keys
     ]
 
 

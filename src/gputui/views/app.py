@@ -5,11 +5,14 @@ Workers never touch a widget: they post finished results, stamped with the gener
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 import os
+import signal
 import threading
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -21,7 +24,8 @@ from textual.theme import Theme
 from textual.widgets import Input
 from textual.worker import Worker, WorkerState, get_current_worker
 
-from gputui.errors import EXIT_NO, EXIT_USAGE, GputuiError
+from gputui.errors import EXIT_INTERRUPTED, EXIT_NO, EXIT_USAGE, GputuiError
+from gputui.render.files import write_whole
 from gputui.views import actions, settings
 from gputui.views.glyphs import glyphs
 from gputui.views.library import Backlog, Entry, Library, load
@@ -103,6 +107,10 @@ class GputuiApp(App[int]):
         return self._main
 
     def on_mount(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            # Without this they would leave the terminal in raw mode.
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                asyncio.get_running_loop().add_signal_handler(number, self.exit, EXIT_INTERRUPTED)
         self.push_screen(self._main)
         self._loading = LoadingScreen(self.words, ascii=self.ascii)
         self.push_screen(self._loading)
@@ -313,8 +321,11 @@ class GputuiApp(App[int]):
         if text is None:
             return
         self.copy_to_clipboard(text)
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        path = self._write(cache / "gputui" / "copied.md", text, overwrite=True)
+        path = None
+        # Without a home there is no file either.
+        with suppress(RuntimeError):
+            cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+            path = self._write(cache / "gputui" / "copied.md", text, overwrite=True)
         key = "copied" if path is None else "copied_and_file"
         self.notify(self.words.ui(key, path=shown(str(path))), markup=False)
 
@@ -323,11 +334,11 @@ class GputuiApp(App[int]):
         if text is None:
             return
         name = "".join(char if char.isalnum() or char in "-_" else "_" for char in entry.kernel.name)[:60] or "kernel"
-        path = self._write(Path.cwd() / f"{name}.md", text, overwrite=False)
+        path = self._write(Path(f"{name}.md"), text, overwrite=False)
         if path is None:
-            self.notify(self.words.ui("not_saved", path=shown(str(Path.cwd()))), severity="error", markup=False)
+            self.notify(self.words.ui("not_saved", path=shown(f"{name}.md")), severity="error", markup=False)
         else:
-            self.notify(self.words.ui("saved", path=shown(str(path))), markup=False)
+            self.notify(self.words.ui("saved", path=shown(os.path.abspath(path))), markup=False)
 
     def _markdown(self, entry: Entry, level: ReaderLevel) -> str | None:
         from gputui.render.markdown import kernel_markdown
@@ -346,7 +357,7 @@ class GputuiApp(App[int]):
             number += 1
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
+            write_whole(path, text)
         except OSError:
             return None
         return path
@@ -422,4 +433,6 @@ def run(
 ) -> int:
     """Show the reports until the user quits; the exit status."""
     app = GputuiApp(paths, language=language, level=level, ascii=ascii)
-    return app.run(mouse=mouse) or 0
+    status = app.run(mouse=mouse)
+    # A crash leaves no value, only Textual's return code.
+    return status if status is not None else app.return_code or 0

@@ -64,6 +64,12 @@ class Library:
         self.reports.append(loaded)
         self.entries.extend(loaded.entries)
 
+    def name_of(self, report: int) -> str:
+        """A report's file name, with its folder where another report has the same name."""
+        path, name = Path(self.reports[report].report.path), self.reports[report].name
+        same = [one for one in self.reports if one.name == name]
+        return name if len(same) == 1 else shown(str(Path(path.parent.name, path.name)))
+
     def report_of(self, entry: Entry) -> LoadedReport:
         return self.reports[entry.report]
 

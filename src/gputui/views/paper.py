@@ -16,6 +16,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from gputui.paint.grid import to_ascii, width_of
+from gputui.terminal import safe
 from gputui.views.text import Line, cut
 
 ROLES = (
@@ -62,6 +63,8 @@ class RolePainter(Widget):
         pieces: list[RichSegment] = []
         used = 0
         for text, role in line:
+            # The last gate to the terminal: whatever came here from a report, nothing in it acts.
+            text = safe(text)
             if self.ascii:
                 text = to_ascii(text)
             cells = width_of(text)

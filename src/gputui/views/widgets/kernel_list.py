@@ -82,12 +82,14 @@ class KernelTable:
         return np.array([self.verdict_text(one) for one in entries], dtype=object)
 
     def _group(self, rows: ordering.Rows) -> None:
-        numbers: dict[str, int] = {}
+        numbers: dict[str | int, int] = {}
         groups = np.empty(len(self.library.entries), dtype=np.int64)
         for entry in self.library.entries:
-            key = entry.title if self.grouping == "name" else self.library.reports[entry.report].name
+            # Files by place, not by name: two folders may each hold a run.ncu-rep.
+            key = entry.title if self.grouping == "name" else entry.report
             groups[entry.number] = numbers.setdefault(key, len(numbers))
-        self._groups, self._group_names = groups, list(numbers)
+        self._groups = groups
+        self._group_names = [key if isinstance(key, str) else self.library.name_of(key) for key in numbers]
         self._group_counts = np.bincount(groups[rows], minlength=len(numbers))
         times = np.array([one.duration_ns or 0.0 for one in self.library.entries], dtype=float)
         self._group_ns = np.bincount(groups[rows], weights=times[rows], minlength=len(numbers)).tolist()
@@ -181,7 +183,7 @@ class KernelTable:
         name = shorten_middle(entry.title, max(room - detail_room, min(room, width_of(entry.title), 8)))
         left = room - width_of(name)
         line = [(indent, ""), *highlight(name, "", query)]
-        if entry.detail and left > 4:
+        if entry.detail and left > min(4, width_of(entry.detail)):
             line.append((f" {shorten_middle(entry.detail, left - 1)}", "faint"))
         return [*line, (" " * (cells - sum(width_of(text) for text, _ in line)), "")]
 

@@ -177,7 +177,7 @@ class MetricWords(LinesView, can_focus=False):
         lines: list[Line] = [[(label, "title"), ("  ", ""), (value, "number")]]
         if name != label:
             lines += [[(part, "code")] for part in wrap(shown(name), inner)]
-        lines += paragraph(describe(name, self.words.language), inner)
+        lines += paragraph(shown(describe(name, self.words.language)), inner)
         if nvidia:
             lead = f"{self.words.ui('nvidia_says')} "
             lines += paragraph(nvidia, inner, first=[(lead, "label-word")], indent=width_of(lead), role="muted")
