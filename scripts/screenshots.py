@@ -6,6 +6,7 @@ Writes screenshots/NAME.svg (as Textual draws it) and NAME.png (drawn by resvg w
 from __future__ import annotations
 
 import asyncio
+import html
 import os
 import re
 import sys
@@ -14,12 +15,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import resvg_py
+from rich.cells import cell_len
 
 from gputui.data import demo_report
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "screenshots"
 FONT = "DejaVu Sans Mono"
+FONTS = f"{FONT}, 'Noto Sans Mono CJK JP'"
+_WIDTH = re.compile(r'(textLength=")([\d.]+)("[^>]*>)([^<]*)')
 SAMPLES = ROOT / "sample_reports"
 
 # name, report, size, keys, theme (None: the dark one)
@@ -31,6 +35,13 @@ PICTURES: Sequence[tuple[str, Path, tuple[int, int], Sequence[str], str | None]]
     ("small", demo_report(), (80, 24), (), None),
     ("japanese", demo_report(), (120, 40), (), None),
 )
+
+
+def _stretch(text: re.Match[str]) -> str:
+    """Rich counts characters where wide ones take two cells."""
+    shown = html.unescape(text[4])
+    length = float(text[2]) / max(1, len(shown)) * cell_len(shown)
+    return f"{text[1]}{length:.1f}{text[3]}{text[4]}"
 
 
 async def draw(name: str, report: Path, size: tuple[int, int], keys: Sequence[str], theme: str | None) -> None:
@@ -48,10 +59,10 @@ async def draw(name: str, report: Path, size: tuple[int, int], keys: Sequence[st
             await pilot.press(key)
             await app.workers.wait_for_complete()
             await pilot.pause()
-        svg = app.export_screenshot(title="gputui")
+        svg = _WIDTH.sub(_stretch, app.export_screenshot(title="gputui"))
     (OUT / f"{name}.svg").write_text(svg, encoding="utf-8")
     # The embedded fonts point at a server; the PNG is drawn with a local one.
-    local = re.sub(r"@font-face\s*{.*?}", "", svg, flags=re.DOTALL).replace("Fira Code", FONT)
+    local = re.sub(r"@font-face\s*{.*?}", "", svg, flags=re.DOTALL).replace("Fira Code", FONTS)
     (OUT / f"{name}.png").write_bytes(bytes(resvg_py.svg_to_bytes(svg_string=local, font_family=FONT)))
     print(f"screenshots/{name}.svg, .png")
 
