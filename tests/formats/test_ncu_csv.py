@@ -319,9 +319,7 @@ def test_a_text_cut_anywhere_is_a_report_or_one_error(tmp_path: Path, text: str)
 def test_a_cut_row_is_left_out_and_said(tmp_path: Path) -> None:
     report = opened(tmp_path, RAW[: RAW.index('"1,022')])
     assert (len(report.kernels), report.truncated) == (1, True)
-    assert [(notice.id, dict(notice.params)) for notice in report.notices] == [
-        ("truncated-end", {"kernels": 1})
-    ]
+    assert [(notice.id, dict(notice.params)) for notice in report.notices] == [("truncated-end", {"kernels": 1})]
 
 
 def test_a_quote_that_never_closes_costs_one_row(tmp_path: Path) -> None:
