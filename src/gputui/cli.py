@@ -126,18 +126,20 @@ def explain(
 @app.command()
 def export(
     path: Annotated[Path, typer.Argument(help="A report.", metavar="PATH")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The file to write.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The file to write; - is standard output.")],
     format: Annotated[ExportFormat, typer.Option(help="csv: a row a launch, a column a metric; json: with units.")],
     kernel: KernelOption = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
 ) -> None:
     """Write every metric of every kernel, in base units, for a notebook or a spreadsheet."""
     from gputui.formats import open_report
-    from gputui.render.table import write_csv, write_json
+    from gputui.render.table import csv_text, json_text, write
+    from gputui.terminal import safe
 
     pattern = _pattern(kernel)
+    to_stdout = str(output) == "-"
     try:
-        taken = output.exists() and not force
+        taken = output.exists() and not (force or to_stdout)
     except OSError as error:
         raise GputuiError(str(output), f"cannot be written ({error.strerror})", "Choose another name") from error
     if taken:
@@ -148,11 +150,13 @@ def export(
         if not chosen:
             raise _no_match(pattern, len(report.kernels))
         report.kernels = chosen
-        (write_csv if format is ExportFormat.csv else write_json)(report, output)
+        text = (csv_text if format is ExportFormat.csv else json_text)(report)
     finally:
         report.close()
-    from gputui.terminal import safe
-
+    if to_stdout:
+        _print(text.rstrip("\n"))
+        return
+    write(output, text)
     typer.echo(safe(f"{output}: {len(report.kernels)} kernels"), err=True)
 
 

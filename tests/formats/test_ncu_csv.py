@@ -376,3 +376,23 @@ def test_text_without_kernels_says_why(tmp_path: Path, text: str, message: str, 
 )
 def test_the_name_of_the_function_alone(demangled: str, name: str) -> None:
     assert function_name(demangled) == name
+
+
+def test_the_line_ends_of_old_macs_are_line_ends(tmp_path: Path) -> None:
+    file = tmp_path / "mac.csv"
+    file.write_bytes(RAW.replace("\n", "\r").encode())
+    assert len(open_report(file).kernels) == 2
+
+
+def test_a_size_of_thousands_of_digits_is_no_size(tmp_path: Path) -> None:
+    file = tmp_path / "size.csv"
+    file.write_text(RAW.replace("(64, 1, 1)", f"({'9' * 5000}, 1, 1)"), encoding="utf-8")
+    assert [kernel.grid for kernel in open_report(file).kernels] == [None, None]
+
+
+def test_a_column_twice_does_not_make_a_short_row_whole(tmp_path: Path) -> None:
+    head, units, row, *_ = RAW.split("\n")
+    file = tmp_path / "twice.csv"
+    cut = row.rsplit(",", 1)[0]
+    file.write_text("\n".join([head + ',"sm__x.avg"', units + ',""', row + ',"2"', cut, ""]), encoding="utf-8")
+    assert len(open_report(file).kernels) == 1

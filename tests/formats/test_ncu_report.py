@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from nvr_builder import SOURCE, VERSION, report, results, session
 
+from gputui.data import demo_report
 from gputui.errors import GputuiError
 from gputui.formats import ncu_report, open_report
 
@@ -178,6 +179,20 @@ def test_a_crash_later_leaves_the_list_and_says_so_once_more(stand_in) -> None:
         found.kernels[0].metrics()
     with pytest.raises(GputuiError, match="has failed"):
         found.kernels[1].metrics()
+
+
+def test_a_reader_killed_from_outside_comes_back_once() -> None:
+    found = open_report(demo_report())
+    before = found.kernels[0].metrics()
+    for alive in (True, False):
+        found.source._child.kill()  # type: ignore[attr-defined]
+        found.source._child.wait()  # type: ignore[attr-defined]
+        if alive:
+            assert found.source.fetch([0], None)[0] == dict(before)
+        else:
+            with pytest.raises(GputuiError):
+                found.source.fetch([0], None)
+    found.close()
 
 
 def test_its_output_reaches_nobody(stand_in, capfd: pytest.CaptureFixture[str]) -> None:

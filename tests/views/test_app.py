@@ -17,7 +17,7 @@ from gputui.views.screens.loading import LoadingScreen
 from gputui.wording import wording
 
 from .conftest import Start, settle
-from .fakes import FakeSource, make_report
+from .fakes import MEMORY_BOUND, FakeSource, make_report
 
 HOSTILE = ("[/bold]", "\x1b[31mred", "a" * 5000, "カーネル行列積" * 20, "[@click=app.quit]x[/]", "\u202eevil", "")
 
@@ -154,6 +154,43 @@ async def test_a_crash_in_a_worker_is_told_and_survived(start: Start, monkeypatc
         await pilot.press("j")
         assert app.main.entry is not None
         assert app.main.entry.title == "gemm_b"
+
+
+async def test_a_metrics_name_is_text_too(start: Start) -> None:
+    names = {f"evil__{number}\x1b]52;c;aGk=\x07\u202e.sum": (float(number), "\x1b[31m") for number in range(3)}
+    async with start(make_report(metrics={**MEMORY_BOUND, **names})) as (app, pilot):
+        await pilot.press("4")
+        await settle(app, pilot)
+        for _ in range(14):
+            await pilot.press("j")
+            await pilot.pause()
+            assert not any(mark in line for line in screen_text(app) for mark in "\x1b\x07\u202e")
+        assert "evil__" in "".join(screen_text(app))
+
+
+async def test_ctrl_q_quits_from_a_dialog(start: Start) -> None:
+    async with start(make_report()) as (app, pilot):
+        await pilot.press("question_mark")
+        await pilot.press("ctrl+q")
+    assert app.return_value == 0
+
+
+async def test_files_of_one_name_stay_two_groups(start: Start) -> None:
+    async with start(make_report(path="/a/run.ncu-rep"), make_report(path="/b/run.ncu-rep")) as (app, _):
+        assert {line.split("×")[0].split()[-1] for line in screen_text(app) if "run.ncu-rep  " in line} >= {
+            "a/run.ncu-rep",
+            "b/run.ncu-rep",
+        }
+
+
+async def test_a_level_can_be_taken_back(start: Start) -> None:
+    async with start(make_report()) as (app, pilot):
+        seen = []
+        for _ in range(3):
+            await pilot.press("L")
+            seen.append(app.level)
+        assert None in seen
+        assert len(set(seen)) == 3
 
 
 async def test_several_reports_are_grouped_by_file(start: Start) -> None:

@@ -235,6 +235,8 @@ def compressed_is_cut(path: Path) -> bool:
         while at + 3 <= size:
             file.seek(at)
             block = int.from_bytes(file.read(3), "little")
+            if block == 0:
+                return True  # the zeros of a copy that was never finished, a block each
             at += 3 + (1 if block >> 1 & 3 == 1 else block >> 3)
             if block & 1:
                 return at + (4 if descriptor & 4 else 0) > size

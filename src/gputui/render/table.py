@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gputui.model.report import Report
 
 
-def write_csv(report: Report, path: Path) -> None:
+def csv_text(report: Report) -> str:
     """A row of names, a row of units, then a row a launch; a metric that a launch lacks is an empty cell."""
     frame = report.to_frame()
     units = frame.attrs["units"]
@@ -24,10 +24,10 @@ def write_csv(report: Report, path: Path) -> None:
     header = frame.columns.to_frame().T.map(lambda name: units.get(name, ""))
     import pandas as pd
 
-    _write(path, pd.concat([header, frame]).to_csv(index=False))
+    return str(pd.concat([header, frame]).to_csv(index=False))
 
 
-def write_json(report: Report, path: Path) -> None:
+def json_text(report: Report) -> str:
     """``{"units": {metric: unit}, "kernels": [{"index", "name", …, "metrics": {metric: value or null}}]}``."""
     units: dict[str, str] = {}
     kernels = []
@@ -45,7 +45,7 @@ def write_json(report: Report, path: Path) -> None:
                 "metrics": {name: _finite(metric.value) for name, metric in metrics.items()},
             }
         )
-    _write(path, json.dumps({"units": units, "kernels": kernels}, indent=1, allow_nan=False) + "\n")
+    return json.dumps({"units": units, "kernels": kernels}, indent=1, allow_nan=False) + "\n"
 
 
 def _finite(value: Any) -> Any:
@@ -60,7 +60,8 @@ def _cell(value: Any) -> Any:
     return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
 
 
-def _write(path: Path, text: str) -> None:
+def write(path: Path, text: str) -> None:
+    """``text`` at ``path``, whole or not at all. Raises ``GputuiError`` where that cannot be."""
     try:
         if path.exists() and not path.is_file():
             raise GputuiError(str(path), "is no ordinary file", "Name a file to write, or a new one")
