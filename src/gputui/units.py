@@ -34,6 +34,11 @@ def percent(value: float | None) -> str:
     return f"{value:.0f} %" if abs(value) >= 9.95 or value == 0 else f"{significant(value, 2)} %"
 
 
+def share(value: float | None) -> str:
+    """A part of a whole in percent; what is under one is ``<1 %``."""
+    return "<1 %" if value is not None and 0 < value < 1 else percent(value)
+
+
 def duration(ns: float | None) -> str:
     if ns is None:
         return DASH

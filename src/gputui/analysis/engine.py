@@ -54,13 +54,16 @@ class Diagnosis:
 
     @property
     def main(self) -> tuple[Finding, ...]:
-        """What is told in full: the first three causes, and nothing of a kernel that is at its roof."""
-        return () if self.verdict.at_roof else self._causes[:_TOLD_IN_FULL]
+        """What is told in full: the first three causes that gain something, and nothing of a kernel at its roof."""
+        if self.verdict.at_roof:
+            return ()
+        gaining = tuple(one for one in self._causes if one.max_speedup is None or one.severity != "info")
+        return gaining[:_TOLD_IN_FULL] or self._causes[:1]
 
     @property
     def further(self) -> tuple[Finding, ...]:
-        """The causes after those."""
-        return () if self.verdict.at_roof else self._causes[_TOLD_IN_FULL:]
+        """The other causes."""
+        return () if self.verdict.at_roof else tuple(one for one in self._causes if one not in self.main)
 
     @property
     def effects(self) -> tuple[Finding, ...]:

@@ -105,6 +105,10 @@ def _variant(id: VerdictId, level: str | None, facts: Facts) -> str:
     if id == "launch-bound":
         return "short" if facts.is_short else "grid"
     if id == "compute-bound":
+        # Where double precision is slow its instructions keep the ALU pipe waiting with them.
+        slow_fp64 = (facts.number("device_fp64_ratio") or 0) >= SLOW_FP64_RATIO
+        if slow_fp64 and (facts.number("pipe_fp64_pct") or 0) >= FULL_PCT:
+            return "fp64"
         return _PIPES.get((facts.top_sm_part or "").partition(".")[0], "other")
     if id == "memory-bound" and level == "dram" and facts.levels["dram"] < DRAM_FULL_PCT:
         return "dram-partly"

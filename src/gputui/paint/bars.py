@@ -38,10 +38,8 @@ def share_bar(share_pct: float | None, width: int, *, largest_pct: float = 100.0
     """A share as its percentage and a bar that is full for the largest share: ``13 % █▍``."""
     if share_pct is None or not math.isfinite(share_pct):
         number = "-" if ascii else units.DASH
-    elif 0 < share_pct < 1:
-        number = "<1 %"
     else:
-        number = units.percent(share_pct)
+        number = units.share(share_pct)
     text = f"{number:>{_PERCENT_CELLS}} {bar(share_pct, largest_pct, width - _PERCENT_CELLS - 1, ascii=ascii)}"
     return text[: max(0, width)]
 

@@ -49,7 +49,7 @@ def report_markdown(
         share = 100 * time / total if time and total else None
         count = f" ×{len(launches)}" if len(launches) > 1 else ""
         lines.append(
-            f"| {units.percent(share)} | {units.duration(time)} | {escape(launches[0].kernel.name)}{count} "
+            f"| {units.share(share)} | {units.duration(time)} | {escape(launches[0].kernel.name)}{count} "
             f"| {words.verdict_name(launches[0].verdict.id)} |"
         )
     for launches in groups:

@@ -251,7 +251,7 @@ def _kernel_table(
         share = 100 * time / total if time and total else None
         name = shorten(safe(launches[0].kernel.name), _NAME_CELLS)
         table.add_row(
-            units.percent(share),
+            units.share(share),
             bar(share, 100, 8, ascii=ascii),
             units.duration(time),
             f"{name} ×{len(launches)}" if len(launches) > 1 else name,

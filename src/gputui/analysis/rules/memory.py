@@ -236,7 +236,8 @@ def _sum(facts: Facts, *concepts: str) -> float | None:
         "warp_latency",
     ),
     effects=(
-        "stall-long-scoreboard", "stall-lg-throttle", "issue-slots", "l1-bandwidth", "l2-bandwidth", "uncoalesced-load",
+        "stall-long-scoreboard", "stall-lg-throttle", "issue-slots", "l1-bandwidth", "l2-bandwidth", "dram-bandwidth",
+        "uncoalesced-load",
     ),
 )  # fmt: skip
 def register_spill(facts: Facts, verdict: Verdict) -> Hit | None:

@@ -162,8 +162,7 @@ class KernelTable:
     def _cell(self, id: str, cells: int, entry: Entry, diagnosis: Diagnosis | None, query: str) -> list[Segment]:
         share = None if entry.share is None else 100 * entry.share
         if id == "share":
-            text = "<1 %" if share is not None and 0 < share < 1 else units.percent(share)
-            return [(f"{fit(text, cells - 1, right=True)} ", "number")]
+            return [(f"{fit(units.share(share), cells - 1, right=True)} ", "number")]
         if id == "bar":
             return [(bar(share, self._largest_pct, cells - 1, ascii=self.ascii), "bar"), (" ", "")]
         if id == "time":
