@@ -177,7 +177,7 @@ def test_gauges() -> None:
     assert (gauges.sm_pct, gauges.memory_pct, gauges.dram_pct, gauges.l2_pct, gauges.l1_pct) == (15, 88, 88, 40, None)
     assert gauges.tensor_pct == 0.0
     assert gauges.warp_execution_efficiency_pct == 24 / 32 * 100
-    assert (gauges.achieved_occupancy_pct, gauges.theoretical_occupancy_pct) == (40, 50)
+    assert gauges.achieved_occupancy_pct == 40
     assert (gauges.dram_bytes, gauges.dram_bytes_per_s) == (1e9, 1e12)
 
 

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from gputui.paint.bandwidth import bandwidth_bar
-from gputui.paint.bars import bar, share_bar, sparkline
+from gputui.paint.bars import bar
 from gputui.paint.grid import width_of
 
 HOSTILE = [None, 0.0, -1.0, math.nan, math.inf, -math.inf, 1e308, 5e-324]
@@ -52,38 +52,13 @@ def test_a_maximum_that_makes_no_sense_gives_blanks() -> None:
     assert {bar(1, maximum, 3) for maximum in (0, -1, math.nan)} == {"   "}
 
 
-def test_share_bars_as_in_the_kernel_list() -> None:
-    shares = [48.0, 13.0, 3.2, 0.02, 0.0, None]
-    assert [share_bar(share, 11, largest_pct=48) for share in shares] == [
-        " 48 % █████",
-        " 13 % █▍   ",
-        "3.2 % ▍    ",
-        " <1 % ▏    ",
-        "  0 %      ",
-        "    –      ",
-    ]
-    assert share_bar(None, 11, ascii=True).isascii()
-
-
-def test_sparklines() -> None:
-    assert sparkline([1, 2, 3, 4, 5, 6, 7, 8], 8) == "▁▂▃▄▅▆▇█"
-    assert sparkline([8, None, 0, 4, math.nan], 7) == "█ ▁▄   "
-    assert sparkline([1, 2, 3, 4, 5, 6, 7, 8], 8, ascii=True) == "_.-:=+*#"
-    assert sparkline([0, 0, 9, 0, 0, 3], 2) == "█▃"
-    assert sparkline([], 3) == "   "
-    assert sparkline([0, 0], 2) == "▁▁"
-
-
 def test_hostile_values_keep_the_width() -> None:
     rng = random.Random(3)
     for _ in range(300):
         width = rng.randint(0, 30)
-        values = [rng.choice([*HOSTILE, rng.uniform(-1, 1e13)]) for _ in range(rng.randint(0, 60))]
         value, maximum = rng.choice(HOSTILE), rng.choice([0.0, math.nan, math.inf, 1e308, 5e-324, 7.0])
         ascii = rng.random() < 0.5
         assert len(bar(value, maximum, width, ascii=ascii)) == width
-        assert len(share_bar(value, width, largest_pct=maximum, ascii=ascii)) == width
-        assert len(sparkline(values, width, ascii=ascii)) == width
         picture = bandwidth_bar(value, maximum, width, caption=rng.choice(["", "words 日本"]), ascii=ascii)
         assert all(width_of(line) == width for line in picture.lines())
         assert picture.text().isascii() or not ascii

@@ -206,7 +206,6 @@ def _gauges(facts: Facts, roofline: Roofline) -> Gauges:
         l1_pct=facts.levels.get("l1"),
         tensor_pct=facts.tensor,
         achieved_occupancy_pct=facts.number("achieved_occupancy_pct"),
-        theoretical_occupancy_pct=facts.number("theoretical_occupancy_pct"),
         warp_execution_efficiency_pct=facts.number("warp_execution_efficiency_pct"),
         achieved_flop_per_s=roofline.achieved_flop_per_s,
         dram_bytes_per_s=facts.number("dram_bytes_per_s"),

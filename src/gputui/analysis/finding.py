@@ -94,7 +94,6 @@ class Gauges:
     l1_pct: float | None = None
     tensor_pct: float | None = None
     achieved_occupancy_pct: float | None = None
-    theoretical_occupancy_pct: float | None = None
     warp_execution_efficiency_pct: float | None = None
     achieved_flop_per_s: float | None = None
     dram_bytes_per_s: float | None = None

@@ -95,7 +95,3 @@ class Kernel:
     @property
     def blocks(self) -> int | None:
         return None if self.grid is None else self.grid[0] * self.grid[1] * self.grid[2]
-
-    @property
-    def threads_per_block(self) -> int | None:
-        return None if self.block is None else self.block[0] * self.block[1] * self.block[2]

@@ -88,7 +88,7 @@ def what_it_is(diagnosis: Diagnosis, words: Wording) -> str:
     """Operation class and library, as far as the name tells: ``gemm · cublas``, ``own kernel``."""
     identity = diagnosis.identity
     library = words.text("explain.own-kernel") if identity.library == "user" else identity.library
-    return library if identity.op_class == "other" else f"{identity.op_class} · {library}"
+    return library if identity.op_class == "other" else f"{words.ui(f'op.{identity.op_class}')} · {library}"
 
 
 def kernel_text(
