@@ -13,6 +13,7 @@ import platform
 import pty
 import select
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -56,8 +57,7 @@ def seconds_to_text(command: list[str], text: bytes, columns: int = 120, lines: 
                 raise TimeoutError(f"{command} never wrote {text!r}")
             seen += os.read(master, 65536)
         times.append(time.perf_counter() - start)
-        os.write(master, b"q")
-        os.kill(pid, 15)
+        os.kill(pid, signal.SIGKILL)
         os.close(master)
         os.waitpid(pid, 0)
     return statistics.median(times[1:])

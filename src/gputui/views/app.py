@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 
 _THEME_BY_NAME = {theme.name: theme for theme in THEMES}
 _LOG = logging.getLogger("gputui")
+_END_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+_SECONDS_TO_EXIT = 2.0
 
 
 class GputuiApp(App[int]):
@@ -109,12 +111,20 @@ class GputuiApp(App[int]):
     def on_mount(self) -> None:
         if threading.current_thread() is threading.main_thread():
             # Without this they would leave the terminal in raw mode.
-            for number in (signal.SIGTERM, signal.SIGHUP):
-                asyncio.get_running_loop().add_signal_handler(number, self.exit, EXIT_INTERRUPTED)
+            for number in _END_SIGNALS:
+                asyncio.get_running_loop().add_signal_handler(number, self._exit_by_signal)
         self.push_screen(self._main)
         self._loading = LoadingScreen(self.words, ascii=self.ascii)
         self.push_screen(self._loading)
         self.load_all(self.generation, tuple(self._sources))
+
+    def _exit_by_signal(self) -> None:
+        # When the terminal is gone (SSH dropped), Textual's writer thread has died of its first write and
+        # the driver may wait for it for ever.
+        deadline = threading.Timer(_SECONDS_TO_EXIT, os._exit, (EXIT_INTERRUPTED,))
+        deadline.daemon = True
+        deadline.start()
+        self.exit(EXIT_INTERRUPTED)
 
     def on_unmount(self) -> None:
         """Stop what still runs, then let go of the files."""
@@ -122,6 +132,8 @@ class GputuiApp(App[int]):
         self.backlog.clear()
         for loaded in self.library.reports:
             loaded.report.close()
+        for number in _END_SIGNALS:
+            asyncio.get_running_loop().remove_signal_handler(number)
 
     # -------------------------------------------------------------- workers
 
