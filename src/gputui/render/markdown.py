@@ -68,7 +68,7 @@ def _kernel(diagnosis: Diagnosis, words: Wording, level: ReaderLevel) -> Iterabl
     yield ""
     yield f"**{escape(words.verdict(diagnosis.verdict))}**"
     yield ""
-    yield " · ".join(f"{words.text(f'explain.{key}')} {units.percent(value)}" for key, value in gauge_rows(diagnosis))
+    yield " · ".join(f"{words.ui(f'gauge.{key}')} {units.percent(value)}" for key, value in gauge_rows(diagnosis))
     for number, finding in enumerate(diagnosis.main, 1):
         text = words.finding(finding)
         yield ""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from gputui.analysis.engine import Diagnosis
     from gputui.analysis.finding import Finding
+    from gputui.analysis.kernel_names import KernelIdentity
     from gputui.model.report import Report
     from gputui.wording import ReaderLevel, Wording
 
@@ -84,11 +85,10 @@ def level_of(diagnosis: Diagnosis) -> ReaderLevel:
     return "triton" if library == "triton" else "cuda" if library in ("user", "cutlass", "cub-thrust") else "pytorch"
 
 
-def what_it_is(diagnosis: Diagnosis, words: Wording) -> str:
-    """Operation class and library, as far as the name tells: ``gemm · cublas``, ``own kernel``."""
-    identity = diagnosis.identity
+def what_it_is(identity: KernelIdentity, words: Wording) -> tuple[str, ...]:
+    """Operation class and library, as far as the name tells: gemm and cublas, or own kernel alone."""
     library = words.text("explain.own-kernel") if identity.library == "user" else identity.library
-    return library if identity.op_class == "other" else f"{words.ui(f'op.{identity.op_class}')} · {library}"
+    return (library,) if identity.op_class == "other" else (words.ui(f"op.{identity.op_class}"), library)
 
 
 def kernel_text(
@@ -108,7 +108,7 @@ def kernel_text(
     yield Text(
         words.text(
             "explain.launch",
-            what=what_it_is(diagnosis, words),
+            what=" · ".join(what_it_is(diagnosis.identity, words)),
             grid=_dim(kernel.grid),
             block=_dim(kernel.block),
         ),
@@ -181,21 +181,21 @@ def _finding(number: int, finding: Finding, words: Wording, level: ReaderLevel) 
 
 
 def gauge_rows(diagnosis: Diagnosis) -> tuple[tuple[str, float | None], ...]:
-    """The percentages shown first: the key of each one's label under ``explain``, and its value.
+    """The percentages shown first: the key of each one's label under ``ui.gauge``, and its value.
 
     The memory's is the busiest of its levels; the cache is the busier one.
     """
     gauges = diagnosis.gauges
     l1_leads = (gauges.l1_pct or 0) > (gauges.l2_pct or 0)
-    cache = ("gauge-l1", gauges.l1_pct) if l1_leads else ("gauge-l2", gauges.l2_pct)
+    cache = ("l1", gauges.l1_pct) if l1_leads else ("l2", gauges.l2_pct)
     return (
-        ("gauge-sm", gauges.sm_pct),
-        ("gauge-memory", gauges.busiest_memory_pct),
+        ("sm", gauges.sm_pct),
+        ("memory", gauges.busiest_memory_pct),
         cache,
-        ("gauge-dram", gauges.dram_pct),
-        ("gauge-tensor", gauges.tensor_pct),
-        ("gauge-occupancy", gauges.achieved_occupancy_pct),
-        ("gauge-warps", gauges.warp_execution_efficiency_pct),
+        ("dram", gauges.dram_pct),
+        ("tensor", gauges.tensor_pct),
+        ("occupancy", gauges.achieved_occupancy_pct),
+        ("warps", gauges.warp_execution_efficiency_pct),
     )
 
 
@@ -210,11 +210,11 @@ def _gauges(diagnosis: Diagnosis, words: Wording, ascii: bool) -> RenderableType
         )
         if value is not None
     ]
-    table.add_row(words.text("explain.gauge-achieved"), "", " · ".join(achieved) or units.DASH)
+    table.add_row(words.ui("gauge.achieved"), "", " · ".join(achieved) or units.DASH)
     for key, value in gauge_rows(diagnosis):
-        unused = key == "gauge-tensor" and value == 0
+        unused = key == "tensor" and value == 0
         text = words.text("explain.not-used") if unused else units.percent(value)
-        table.add_row(words.text(f"explain.{key}"), bar(value, 100, 20, ascii=ascii), text)
+        table.add_row(words.ui(f"gauge.{key}"), bar(value, 100, 20, ascii=ascii), text)
     return table
 
 

@@ -10,7 +10,7 @@ from gputui import units
 from gputui.paint.bars import bar
 from gputui.paint.grid import width_of
 from gputui.render.collect import collect_command
-from gputui.render.text import gain, sureness
+from gputui.render.text import gain, gauge_rows, sureness, what_it_is
 from gputui.views import actions
 from gputui.views.glyphs import Glyphs, severity_mark
 from gputui.views.paper import LinesView
@@ -85,11 +85,10 @@ class DiagnosisView(LinesView):
         yield from self._not_told(diagnosis, width)
 
     def _title(self, entry: Entry, width: int) -> Iterable[Line]:
-        kernel, identity = entry.kernel, entry.identity
+        kernel = entry.kernel
         facts = self.signs.separator.join(
             (
-                *([self.words.ui(f"op.{identity.op_class}")] if identity.op_class != "other" else []),
-                self.words.text("explain.own-kernel") if identity.library == "user" else identity.library,
+                *what_it_is(entry.identity, self.words),
                 self.words.ui("shape", grid=shape(kernel.grid), block=shape(kernel.block)),
                 units.duration(entry.duration_ns),
             )
@@ -116,21 +115,9 @@ class DiagnosisView(LinesView):
     # -------------------------------------------------------------- numbers
 
     def _gauges(self, diagnosis: Diagnosis, width: int) -> Iterable[Line]:
-        gauges = diagnosis.gauges
-        level = diagnosis.verdict.level
-        cache = ("l1", gauges.l1_pct) if (gauges.l1_pct or 0) > (gauges.l2_pct or 0) else ("l2", gauges.l2_pct)
-        left = [
-            ("sm", gauges.sm_pct),
-            ("memory", gauges.busiest_memory_pct),
-            cache,
-            ("dram", gauges.dram_pct),
-        ]
-        right = [
-            ("tensor", gauges.tensor_pct),
-            ("occupancy", gauges.achieved_occupancy_pct),
-            ("warps", gauges.warp_execution_efficiency_pct),
-        ]
-        leading = level if diagnosis.verdict.id in ("memory-bound", "latency-bound") else None
+        rows = gauge_rows(diagnosis)
+        left, right = rows[:4], rows[4:]
+        leading = diagnosis.verdict.level if diagnosis.verdict.id in ("memory-bound", "latency-bound") else None
         label_left, label_right, number = 14, 17, 7
         if width >= 60:
             cells = min(24, (width - label_left - label_right - 2 * number - 3) // 2)
@@ -142,7 +129,7 @@ class DiagnosisView(LinesView):
                 yield line
         else:
             cells = max(6, min(24, width - label_right - number))
-            for gauge in (*left, *right):
+            for gauge in rows:
                 yield self._gauge(*gauge, label_right, cells, leading)
             label_left = label_right
         yield self._achieved(diagnosis, label_left, width)
@@ -166,10 +153,12 @@ class DiagnosisView(LinesView):
     def _achieved(self, diagnosis: Diagnosis, label_cells: int, width: int) -> Line:
         gauges = diagnosis.gauges
         flops = gauges.achieved_flop_per_s
-        parts = [self.words.ui("no_arithmetic") if flops == 0 else self.words.ui("flops", flops=flops)]
+        parts = []
+        if flops is not None:
+            parts.append(self.words.ui("flops", flops=flops) if flops else self.words.ui("no_arithmetic"))
         if gauges.dram_bytes_per_s is not None:
             parts.append(self.words.ui("from_dram", rate=gauges.dram_bytes_per_s))
-        text = fit(self.signs.separator.join(parts), max(0, width - label_cells)).rstrip()
+        text = fit(self.signs.separator.join(parts) or units.DASH, max(0, width - label_cells)).rstrip()
         return [(fit(self.words.ui("gauge.achieved"), label_cells), "muted"), (text, "number")]
 
     # -------------------------------------------------------------- findings
