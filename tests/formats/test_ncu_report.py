@@ -476,3 +476,17 @@ def test_without_reader_and_help_it_says_what_to_install(
         open_report(without_library(body))
     assert message in caught.value.message
     assert "pip install ncu-report" in caught.value.hint
+
+
+def test_opcodes_come_with_their_counts() -> None:
+    report = open_report(demo_report())
+    try:
+        for kernel in report.kernels:
+            opcodes = kernel.metric("sass__inst_executed_per_opcode")
+            total = kernel.metric("smsp__inst_executed.sum")
+            assert opcodes is not None
+            assert opcodes.instances
+            assert total is not None
+            assert sum(opcodes.instances.values()) == opcodes.value == total.value
+    finally:
+        report.close()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from gputui.analysis.facts import MEMORY_BREAKDOWN, SM_BREAKDOWN, TENSOR_PRECISIONS, Facts, breakdown_parts
+from gputui.analysis.facts import MEMORY_BREAKDOWN, OPCODES, SM_BREAKDOWN, TENSOR_PRECISIONS, Facts, breakdown_parts
 from gputui.analysis.finding import SEVERITIES, Finding, Gauges, NotChecked, Verdict
 from gputui.analysis.kernel_names import KernelIdentity
 from gputui.analysis.roofline import CONCEPTS as ROOFLINE_CONCEPTS
@@ -137,7 +137,7 @@ def needed_names() -> tuple[str, ...]:
     concepts.update(dict.fromkeys(ROOFLINE_CONCEPTS))
     for rule in all_rules().values():
         concepts.update(dict.fromkeys(rule.concepts))
-    return (*names_of(concepts), SM_BREAKDOWN, MEMORY_BREAKDOWN)
+    return (*names_of(concepts), SM_BREAKDOWN, MEMORY_BREAKDOWN, OPCODES)
 
 
 def prepare(

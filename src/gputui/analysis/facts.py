@@ -7,6 +7,7 @@ throughputs, TEN the tensor pipe's busy share of a kernel that really does tenso
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from functools import cached_property
 
@@ -18,8 +19,13 @@ from gputui.model.report import Session
 SM_BREAKDOWN = "breakdown:sm__throughput.avg.pct_of_peak_sustained_elapsed"
 MEMORY_BREAKDOWN = "breakdown:gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"
 
+OPCODES = "sass__inst_executed_per_opcode"
+
 TENSOR_PRECISIONS = ("bf16", "fp16", "tf32", "fp8", "fp4", "int8", "int4", "fp64")
 _TENSOR_COUNTS = tuple(f"tensor_ops_{precision}" for precision in TENSOR_PRECISIONS)
+
+_TENSOR_OPCODE = re.compile(r"(HMMA|IMMA|DMMA|BMMA|QMMA|OMMA|[HIQB]GMMA|UTC[A-Z]*MMA)$")
+"""The base opcodes of tensor operations. With modifiers the names would mislead: ``HFMA2.MMA`` moves constants."""
 
 _DATA_MOVING_UNITS = ("sm__inst_executed_pipe_lsu", "sm__mio", "idc__", "l1tex__")
 """Parts of the SM throughput that are loads and stores: a kernel held by them is not held by arithmetic."""
@@ -175,16 +181,28 @@ class Facts:
         return self.level
 
     @cached_property
+    def opcodes(self) -> Mapping[str, float]:
+        """Warp instructions executed by base opcode (``"LDG"``, ``"HMMA"``); empty where the report does not tell."""
+        metric = self.kernel.metric(OPCODES)
+        return (metric.instances if metric is not None else None) or {}
+
+    def opcode_count(self, *opcodes: str) -> float:
+        """Warp instructions executed of these base opcodes together."""
+        return sum(self.opcodes.get(opcode, 0.0) for opcode in opcodes)
+
+    @cached_property
     def does_tensor(self) -> bool | None:
         """Whether the kernel does tensor operations at all; ``None`` where the report cannot tell.
 
         On Ampere and Hopper plain kernels show up to 3 % of tensor pipe use, because constants are moved through it:
-        so counted operations decide, then the Hopper pipe that leaves such moves out, then 5 %. Counts of 0 decide
-        nothing by themselves: a report may count other precisions than the kernel's.
+        so counted operations decide, then the opcodes executed, then the Hopper pipe that leaves such moves out, then
+        5 %. Counts of 0 decide nothing by themselves: a report may count other precisions than the kernel's.
         """
         known = [count for count in map(self.number, _TENSOR_COUNTS) if count is not None]
         if sum(known) > 0:
             return True
+        if self.opcodes:
+            return any(_TENSOR_OPCODE.match(opcode) and count for opcode, count in self.opcodes.items())
         typed = self.number("tensor_type_pct")
         if typed is not None:
             return typed >= 5 if known else typed > 0

@@ -39,6 +39,11 @@ _IDENTITY = (
     "gpu__time_duration",
 )
 
+_WITH_INSTANCES = ("sass__inst_executed_per_opcode", "sass__inst_executed_per_opcode_with_modifier_all")
+"""The metrics whose value says little without its parts: instructions executed, by opcode."""
+
+_Row = tuple[str, "float | str | None", str, "dict[str, float] | None"]
+
 
 def _value(metric: Any) -> float | str | None:
     """The metric's value; one without a value may hold a meaningless 0, and infinity is no JSON."""
@@ -48,6 +53,18 @@ def _value(metric: Any) -> float | str | None:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value if isinstance(value, (int, float, str)) else None
+
+
+def _instances(metric: Any) -> dict[str, float] | None:
+    """The parts of a metric by the text that tells them apart; ``None`` where it has none or they cannot be read."""
+    try:
+        if not metric.has_correlation_ids():
+            return None
+        keys = metric.correlation_ids()
+        parts = {keys.as_string(i): metric.as_double(i) for i in range(metric.num_instances())}
+    except Exception:
+        return None
+    return {key: value for key, value in parts.items() if key and math.isfinite(value)} or None
 
 
 def _text(call: Callable[[], Any], fallback: Any = "") -> Any:
@@ -126,9 +143,9 @@ class Reader:
             stack.extend(prefix + one for one in ranges)
         return stack
 
-    def _metrics(self, action: Any, names: Iterable[str]) -> list[tuple[str, float | str | None, str]]:
+    def _metrics(self, action: Any, names: Iterable[str]) -> list[_Row]:
         """The metrics of these names that exist; a breakdown is followed by the metrics that it names."""
-        found: list[tuple[str, float | str | None, str]] = []
+        found: list[_Row] = []
         names = list(names)
         asked = set(names)
         for name in names:
@@ -139,7 +156,9 @@ class Reader:
                 value = _value(metric)
             except (TypeError, UnicodeError):
                 value = None
-            found.append((name, value, _text(metric.unit) or ""))
+            found.append(
+                (name, value, _text(metric.unit) or "", _instances(metric) if name in _WITH_INSTANCES else None)
+            )
             if name.startswith("breakdown:") and isinstance(value, str):
                 parts = [part.strip() for part in value.split(",")]
                 names.extend(part for part in parts if part not in asked)
@@ -149,7 +168,7 @@ class Reader:
     def metrics(self, kernels: list[int], names: list[str] | None) -> dict[str, Any]:
         """Of each kernel the metrics of these names, or all of them where names is null."""
 
-        def read(index: int) -> list[tuple[str, float | str | None, str]]:
+        def read(index: int) -> list[_Row]:
             action = self.action(index)
             return self._metrics(action, action.metric_names() if names is None else names)
 

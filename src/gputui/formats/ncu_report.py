@@ -171,7 +171,7 @@ class NativeSource:
     def fetch(self, indices: Sequence[int], names: Sequence[str] | None) -> list[dict[str, Metric]]:
         answer = self.ask("metrics", kernels=list(indices), names=None if names is None else list(names))
         return [
-            {name: Metric(name, value, unit_of(name, unit)) for name, value, unit in row or ()}
+            {name: Metric(name, value, unit_of(name, unit), parts) for name, value, unit, parts in row or ()}
             for row in answer["kernels"]
         ]
 
@@ -215,7 +215,7 @@ _UNREADABLE: dict[str, Any] = {"name": "", "demangled": "", "workload": "kernel"
 
 
 def _kernel(index: int, row: dict[str, Any], source: MetricSource) -> Kernel:
-    metrics = {name: Metric(name, value, unit_of(name, unit)) for name, value, unit in row["metrics"]}
+    metrics = {name: Metric(name, value, unit_of(name, unit)) for name, value, unit, _ in row["metrics"]}
     name = row["name"] or "(unnamed kernel)"
     return Kernel(
         index,

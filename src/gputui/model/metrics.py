@@ -12,7 +12,7 @@ import math
 import operator
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 
@@ -27,11 +27,13 @@ class Metric:
     """One metric as the report stores it, in base units.
 
     ``value`` is a number or a string; ``None`` where the report names the metric and holds no value (NaN too).
+    ``instances`` are its parts by name (instructions by opcode), where the report keeps them and gputui reads them.
     """
 
     name: str
     value: float | str | None
     unit: str
+    instances: Mapping[str, float] | None = field(default=None, hash=False)
 
     @property
     def number(self) -> float | None:
