@@ -86,6 +86,8 @@ def diagnose(kernel: Kernel, launches: int = 1, session: Session | None = None) 
     not_checked: list[NotChecked] = []
     table = dictionary()
     for rule in all_rules().values():
+        if not rule.applies(facts):
+            continue
         missing = rule.missing(facts)
         if missing:
             sections = tuple(dict.fromkeys(table[concept].section for concept in missing))

@@ -34,13 +34,18 @@ Check = Callable[["Facts", "Verdict"], "Hit | None"]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """``needs`` are concepts that must all be there; ``"a|b"`` asks for one of two. ``uses`` are read where there."""
+    """``needs`` are concepts that must all be there; ``"a|b"`` asks for one of two. ``uses`` are read where there.
+
+    ``applies`` says whether the question makes sense for the kernel at all (its GPU, its operation): where not, the rule
+    is neither run nor told as not checked.
+    """
 
     id: str
     family: str
     needs: tuple[str, ...]
     uses: tuple[str, ...]
     effects: tuple[str, ...]
+    applies: Callable[[Facts], bool]
     check: Check
 
     def missing(self, facts: Facts) -> tuple[str, ...]:
@@ -73,13 +78,14 @@ def rule(
     needs: tuple[str, ...] = (),
     uses: tuple[str, ...] = (),
     effects: tuple[str, ...] = (),
+    applies: Callable[[Facts], bool] = lambda facts: True,
 ) -> Callable[[Check], Check]:
     """Register a rule. ``effects`` are the ids of findings that this one, where it holds, explains."""
 
     def register(check: Check) -> Check:
         if id in RULES:
             raise ValueError(f"two rules with the id {id}")
-        RULES[id] = Rule(id, family, needs, uses, effects, check)
+        RULES[id] = Rule(id, family, needs, uses, effects, applies, check)
         return check
 
     return register

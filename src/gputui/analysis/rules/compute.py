@@ -38,13 +38,14 @@ def tensor_roof(facts: Facts, verdict: Verdict) -> Hit | None:
     "compute",
     needs=("sm_pct", "tensor_pct|tensor_type_pct"),
     effects=("compute-roof", "l1-bandwidth", "l2-bandwidth", "issue-slots"),
+    applies=lambda facts: facts.is_matrix_product and _has_tensor_cores(facts),
 )
 def tensor_cores_unused(facts: Facts, verdict: Verdict) -> Hit | None:
     """A matrix product by name, at least 30 % of the SM's throughput, and no tensor operation counted.
 
     The bound moves the counted FP32 and FP16 operations to the bf16 (Volta, Turing: fp16) tensor peak and leaves DRAM.
     """
-    if not facts.is_matrix_product or facts.does_tensor is not False or not _has_tensor_cores(facts):
+    if facts.does_tensor is not False:
         return None
     if (
         (facts.sm or 0) < 30
