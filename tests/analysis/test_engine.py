@@ -11,6 +11,7 @@ import pytest
 
 from built import make_kernel, make_report, memory_parts, sm_parts
 from gputui.analysis.engine import diagnose, diagnose_all, diagnoser, needed_names, prepare, rank
+from gputui.analysis.facts import Facts
 from gputui.analysis.finding import Finding
 from gputui.analysis.rules import all_rules
 from gputui.model.metrics import dictionary
@@ -165,10 +166,18 @@ def test_each_rule_is_checked_or_not_checked_or_silent_and_never_two_of_it() -> 
 
 
 def test_nothing_known_is_unknown() -> None:
-    seen = diagnose(make_kernel({}))
+    nothing = make_kernel({})
+    seen = diagnose(nothing)
     assert (seen.verdict.id, seen.verdict.level, seen.findings) == ("unknown", None, ())
     assert {found.id for found in seen.validity} == {"missing-metrics", "single-launch"}
-    assert len(seen.not_checked) == len([rule for rule in all_rules().values() if rule.needs])
+    asked = [rule.id for rule in all_rules().values() if rule.needs and rule.applies(Facts(nothing))]
+    assert [rule.id for rule in seen.not_checked] == asked
+
+
+def test_a_question_that_makes_no_sense_is_not_told_as_unchecked() -> None:
+    for name, asked in (("sgemm", True), ("walk", False)):
+        told = {rule.id for rule in diagnose(make_kernel({}, name)).not_checked}
+        assert ("tensor-cores-unused" in told) is asked
 
 
 def test_gauges() -> None:

@@ -36,8 +36,8 @@ Check = Callable[["Facts", "Verdict"], "Hit | None"]
 class Rule:
     """``needs`` are concepts that must all be there; ``"a|b"`` asks for one of two. ``uses`` are read where there.
 
-    ``applies`` says whether the question makes sense for the kernel at all (its GPU, its operation): where not, the rule
-    is neither run nor told as not checked.
+    ``applies`` says whether the question makes sense for the kernel (its GPU, its operation): where not, the rule is
+    neither run nor told as not checked.
     """
 
     id: str
