@@ -8,18 +8,21 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_pipeline.h>
-#include <mma.h>
 
 constexpr int ITEMS = SMS * 2048 * 4;
-
-__device__ __forceinline__ float logistic_step(float x) {
-    const float scaled = 3.9f * x;
-    return fmaf(-scaled, x, scaled);
-}
 
 // -------------------------------------------------------------- the special-function pipe: powers
 
 constexpr int POWER_STEPS = 64;
+
+// Without the scaling of denormal numbers that __powf brings along.
+__device__ __forceinline__ float power(float x, float exponent) {
+    float result;
+    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+    result *= exponent;
+    asm("ex2.approx.ftz.f32 %0, %0;" : "+f"(result));
+    return result;
+}
 
 // Slow: a cube by logarithm and exponential, which both go through the special-function pipe.
 __global__ void __launch_bounds__(256) cube_by_power(const float* __restrict__ in, float* __restrict__ out,
@@ -28,8 +31,8 @@ __global__ void __launch_bounds__(256) cube_by_power(const float* __restrict__ i
     float x = in[i], y = 1.0f - x;
 #pragma unroll 8
     for (int k = 0; k < POWER_STEPS; ++k) {
-        x = fmaf(__powf(x, exponent), 0.5f, 0.25f);
-        y = fmaf(__powf(y, exponent), 0.5f, 0.25f);
+        x = fmaf(power(x, exponent), 0.5f, 0.25f);
+        y = fmaf(power(y, exponent), 0.5f, 0.25f);
     }
     out[i] = x + y;
 }
@@ -196,7 +199,7 @@ __device__ __forceinline__ void iterate_own_count(const float* in, const int* co
     const int count = counts[i];
     float x = in[i];
 #pragma unroll 4
-    for (int k = 0; k < count; ++k) x = logistic_step(x);
+    for (int k = 0; k < count; ++k) x = fused_step(x);
     out[i] = x;
 }
 
@@ -242,20 +245,13 @@ __device__ __forceinline__ float by_kind(float x, int kind) {
     float y = 1.0f - x;
     if (kind == 0) {
 #pragma unroll 4
-        for (int k = 0; k < WAYS_STEPS; ++k) x = logistic_step(x), y = logistic_step(y);
+        for (int k = 0; k < WAYS_STEPS; ++k) x = fused_step(x), y = fused_step(y);
     } else if (kind == 1) {
 #pragma unroll 4
-        for (int k = 0; k < WAYS_STEPS; ++k) {
-            const float turned = fmaf(0.8f, x, -0.6f * y);
-            y = fmaf(0.6f, x, 0.8f * y);
-            x = turned;
-        }
+        for (int k = 0; k < WAYS_STEPS; ++k) x = fmaf(x, y, 0.125f), y = fmaf(y, 0.95f, 0.02f);
     } else {
 #pragma unroll 4
-        for (int k = 0; k < WAYS_STEPS; ++k) {
-            x = fmaf(fabsf(x - 0.5f), -1.9f, 0.95f);
-            y = fmaf(fabsf(y - 0.5f), -1.9f, 0.95f);
-        }
+        for (int k = 0; k < WAYS_STEPS; ++k) x = fmaf(x, -x, 0.75f), y = fmaf(y, -y, 0.7f);
     }
     return x + y;
 }
@@ -461,7 +457,7 @@ __global__ void __launch_bounds__(256) matmul_half2(const __half* __restrict__ a
     }
 }
 
-// ------------------------------------------------------------------- products on the tensor cores by wmma
+// ------------------------------------------------------------------- products on the tensor cores by mma.sync
 
 // A block takes ROWS x 128 results and a warp 64 x 64. With STAGES of 1 each slice goes through registers into shared
 // memory and everybody waits; with more, the next slices are copied in the background.
@@ -511,16 +507,11 @@ struct Product {
     }
 
     static __device__ __forceinline__ void multiply(const T* a, const T* b, float* c, int n) {
-        using namespace nvcuda;
         extern __shared__ __align__(128) unsigned char shared[];
         T* stages = reinterpret_cast<T*>(shared);
-        const int warp = threadIdx.x / WARP, row = warp / 2 * 64, column = warp % 2 * 64;
-        wmma::fragment<wmma::accumulator, 16, 16, 16, float> sums[4][4];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-#pragma unroll
-            for (int j = 0; j < 4; ++j) wmma::fill_fragment(sums[i][j], 0.0f);
-        }
+        const int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
+        const int row = warp / 2 * 64, column = warp % 2 * 64;
+        float sums[4][8][4] = {};
         const int slices = n / DEPTH;
         if constexpr (STAGES > 1) {
             for (int s = 0; s < STAGES - 1; ++s) {
@@ -544,28 +535,63 @@ struct Product {
             const T* right_tile = left_tile + ROWS * LEFT_PITCH;
 #pragma unroll
             for (int k = 0; k < DEPTH; k += 16) {
-                wmma::fragment<wmma::matrix_a, 16, 16, 16, T, wmma::row_major> left[4];
-                wmma::fragment<wmma::matrix_b, 16, 16, 16, T, wmma::row_major> right[4];
+                uint32_t left[4][4], right[4][4];
 #pragma unroll
                 for (int i = 0; i < 4; ++i) {
-                    wmma::load_matrix_sync(left[i], left_tile + (row + i * 16) * LEFT_PITCH + k, LEFT_PITCH);
-                    wmma::load_matrix_sync(right[i], right_tile + k * RIGHT_PITCH + column + i * 16, RIGHT_PITCH);
+                    load_matrices<false>(left[i], left_tile + (row + i * 16 + lane % 16) * LEFT_PITCH + k + lane / 16 * 8);
+                    load_matrices<true>(right[i],
+                                        right_tile + (k + lane % 16) * RIGHT_PITCH + column + i * 16 + lane / 16 * 8);
                 }
 #pragma unroll
                 for (int i = 0; i < 4; ++i) {
 #pragma unroll
-                    for (int j = 0; j < 4; ++j) wmma::mma_sync(sums[i][j], left[i], right[j], sums[i][j]);
+                    for (int j = 0; j < 8; ++j) {
+                        multiply_add(sums[i][j], left[i], right[j / 2][j % 2 * 2], right[j / 2][j % 2 * 2 + 1]);
+                    }
                 }
             }
         }
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
 #pragma unroll
-            for (int j = 0; j < 4; ++j) {
-                wmma::store_matrix_sync(c + size_t(blockIdx.y * ROWS + row + i * 16) * n + blockIdx.x * COLUMNS +
-                                            column + j * 16,
-                                        sums[i][j], n, wmma::mem_row_major);
+            for (int j = 0; j < 8; ++j) {
+                float* to = c + size_t(blockIdx.y * ROWS + row + i * 16 + lane / 4) * n + blockIdx.x * COLUMNS + column +
+                            j * 8 + lane % 4 * 2;
+                *reinterpret_cast<float2*>(to) = make_float2(sums[i][j][0], sums[i][j][1]);
+                *reinterpret_cast<float2*>(to + 8 * n) = make_float2(sums[i][j][2], sums[i][j][3]);
             }
+        }
+    }
+
+    // Four 8 x 8 matrices from shared memory into the registers of a warp, as they are or transposed.
+    template <bool TRANSPOSED>
+    static __device__ __forceinline__ void load_matrices(uint32_t (&r)[4], const T* source) {
+        const unsigned from = unsigned(__cvta_generic_to_shared(source));
+        if constexpr (TRANSPOSED) {
+            asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                         : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                         : "r"(from)
+                         : "memory");
+        } else {
+            asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                         : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                         : "r"(from)
+                         : "memory");
+        }
+    }
+
+    static __device__ __forceinline__ void multiply_add(float (&c)[4], const uint32_t (&a)[4], uint32_t b0,
+                                                        uint32_t b1) {
+        if constexpr (std::is_same_v<T, __half>) {
+            asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                "{%0, %1, %2, %3};"
+                : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+        } else {
+            asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                "{%0, %1, %2, %3};"
+                : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
         }
     }
 

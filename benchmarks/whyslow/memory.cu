@@ -278,7 +278,7 @@ constexpr int MIX_BLOCKS = 1056;
 constexpr int MIX_VALUES = 56;
 constexpr int MIX_STEPS = 48;
 
-// Every thread keeps 56 values and mixes each with one seven places on.
+// Every thread keeps 56 values and adds a part of the one seven places on to each.
 __device__ __forceinline__ void mix(const float* in, float* out) {
     constexpr int STRIDE = MIX_BLOCKS * 256;
     const int thread = blockIdx.x * 256 + threadIdx.x;
@@ -288,7 +288,7 @@ __device__ __forceinline__ void mix(const float* in, float* out) {
 #pragma unroll 1
     for (int step = 0; step < MIX_STEPS; ++step) {
 #pragma unroll
-        for (int i = 0; i < MIX_VALUES; ++i) v[i] = fmaf(v[i], 0.75f, 0.25f * v[(i + 7) % MIX_VALUES]);
+        for (int i = 0; i < MIX_VALUES; ++i) v[i] = fmaf(v[(i + 7) % MIX_VALUES], 0.25f, v[i]);
     }
     float total = 0.0f;
 #pragma unroll

@@ -8,11 +8,6 @@
 
 namespace cg = cooperative_groups;
 
-__device__ __forceinline__ float logistic_step(float x) {
-    const float scaled = 3.9f * x;
-    return fmaf(-scaled, x, scaled);
-}
-
 // ------------------------------------------------------------------------- small grid: one block sums
 
 constexpr int SUMMED = 16 << 20;  // floats: 64 MB
@@ -152,8 +147,8 @@ __device__ __forceinline__ void iterate_item(const float* in, float* out) {
     float x = in[i], y = 1.0f - x;
 #pragma unroll 8
     for (int k = 0; k < 192; ++k) {
-        x = logistic_step(x);
-        y = logistic_step(y);
+        x = fused_step(x);
+        y = fused_step(y);
     }
     out[i] = x + y;
 }
@@ -234,8 +229,8 @@ __device__ __forceinline__ void triangle_row(const float* in, float* out, int ro
         float x = in[column], y = in[row];
 #pragma unroll 8
         for (int k = 0; k < 64; ++k) {
-            x = logistic_step(x);
-            y = logistic_step(y);
+            x = fused_step(x);
+            y = fused_step(y);
         }
         total += x * y;
     }
@@ -275,8 +270,8 @@ __device__ __forceinline__ void own_items(const float* in, const int* offsets, f
         float x = in[i], y = 1.0f - x;
 #pragma unroll 8
         for (int k = 0; k < 96; ++k) {
-            x = logistic_step(x);
-            y = logistic_step(y);
+            x = fused_step(x);
+            y = fused_step(y);
         }
         out[i] = x + y;
     }
@@ -325,8 +320,8 @@ __device__ __forceinline__ void cluster_task(const float* in, float* out) {
         float x = in[i], y = 1.0f - x;
 #pragma unroll 8
         for (int k = 0; k < 512; ++k) {
-            x = logistic_step(x);
-            y = logistic_step(y);
+            x = fused_step(x);
+            y = fused_step(y);
         }
         scratch[threadIdx.x] = x + y;
         __syncthreads();
@@ -672,7 +667,7 @@ constexpr int PIVOT_LENGTH = 96;
 
 __device__ __forceinline__ float pivot(float x) {
 #pragma unroll 8
-    for (int k = 0; k < PIVOT_LENGTH; ++k) x = logistic_step(x);
+    for (int k = 0; k < PIVOT_LENGTH; ++k) x = fused_step(x);
     return x;
 }
 
@@ -728,10 +723,10 @@ __global__ void __launch_bounds__(256) sum_bytes(const uint8_t* __restrict__ in,
 #pragma unroll 1
     for (int round = 0; round < BYTE_ROUNDS; ++round) {
 #pragma unroll 16
-        for (int i = threadIdx.x; i < BYTE_TILE; i += 256) {
+        for (int k = 0; k < BYTE_TILE; k += 256) {
             // As assembly, so that the rounds are not merged and L1 may still serve them.
             unsigned byte;
-            asm volatile("ld.global.u8 %0, [%1];" : "=r"(byte) : "l"(tile + i));
+            asm volatile("ld.global.u8 %0, [%1];" : "=r"(byte) : "l"(tile + threadIdx.x + k));
             total += byte;
         }
     }
@@ -745,11 +740,11 @@ __global__ void __launch_bounds__(256) sum_wide(const uint8_t* __restrict__ in, 
 #pragma unroll 1
     for (int round = 0; round < BYTE_ROUNDS; ++round) {
 #pragma unroll
-        for (int i = threadIdx.x * 16; i < BYTE_TILE; i += 256 * 16) {
+        for (int k = 0; k < BYTE_TILE; k += 256 * 16) {
             uint4 word;
             asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
                          : "=r"(word.x), "=r"(word.y), "=r"(word.z), "=r"(word.w)
-                         : "l"(tile + i));
+                         : "l"(tile + threadIdx.x * 16 + k));
             total = __dp4a(word.x, 0x01010101u, total);
             total = __dp4a(word.y, 0x01010101u, total);
             total = __dp4a(word.z, 0x01010101u, total);
@@ -795,7 +790,7 @@ __global__ void __launch_bounds__(256) dot_by_words(const float* __restrict__ in
     for (int round = 0; round < DOT_ROUNDS; ++round) {
         const volatile float* from = data + threadIdx.x;
 #pragma unroll
-        for (int k = 0; k < DOT_LENGTH; k += 256) total += from[k];
+        for (int k = 0; k < DOT_LENGTH; k += 256) total = fmaf(from[k], 0.25f, total);
 #pragma unroll
         for (int k = 0; k < DOT_LENGTH; k += 256) total = fmaf(from[k], 0.5f, total);
     }
@@ -824,7 +819,7 @@ __global__ void __launch_bounds__(256) dot_by_quads(const float* __restrict__ in
                          : "r"(address));
         }
 #pragma unroll
-        for (int k = 0; k < 16; ++k) total += own[k];
+        for (int k = 0; k < 16; ++k) total = fmaf(own[k], 0.25f, total);
 #pragma unroll
         for (int k = 0; k < 16; ++k) total = fmaf(own[k], 0.5f, total);
     }
@@ -1044,12 +1039,15 @@ void no_instruction(Bench& bench) {
 
 // ----------------------------------------------------------------------------- branches: an interpreter
 
-constexpr int VM_STEPS = 4096;
+constexpr int VM_STEPS = 8192;
 
 // The next operation follows from the state, which all threads of a warp share: branches, but no divergence.
 __device__ __forceinline__ uint32_t next_state(uint32_t state) { return state * 1664525u + 1013904223u; }
 
-// Slow: each operation is a branch of its own; the empty asm keeps the compiler from replacing branches by selects.
+__device__ __noinline__ float shrink(float x) { return fmaf(x, 0.5f, 0.125f); }
+__device__ __noinline__ float settle(float x) { return fmaf(x, 0.75f, 0.0625f); }
+
+// Slow: each operation is a branch, a call and a return around one instruction.
 __global__ void __launch_bounds__(128) interpret(const float* __restrict__ in, float* __restrict__ out) {
     const int i = blockIdx.x * 128 + threadIdx.x;
     uint32_t state = hash32(i / WARP);
@@ -1057,15 +1055,10 @@ __global__ void __launch_bounds__(128) interpret(const float* __restrict__ in, f
 #pragma unroll 1
     for (int k = 0; k < VM_STEPS; ++k) {
         state = next_state(state);
-#pragma unroll
-        for (int bit = 29; bit < 32; ++bit) {
-            if (state >> bit & 1) {
-                asm volatile("bar.warp.sync 0xffffffff;");
-                x = fmaf(x, 0.5f, 0.125f * float(bit - 28));
-            } else {
-                asm volatile("bar.warp.sync 0xffffffff;");
-                x = fmaf(x, 0.75f, 0.0625f * float(bit - 28));
-            }
+        if (state >> 31) {
+            x = shrink(x);
+        } else {
+            x = settle(x);
         }
     }
     out[i] = x;
@@ -1076,14 +1069,11 @@ __global__ void __launch_bounds__(128) choose(const float* __restrict__ in, floa
     const int i = blockIdx.x * 128 + threadIdx.x;
     uint32_t state = hash32(i / WARP);
     float x = in[i];
-#pragma unroll 4
+#pragma unroll 8
     for (int k = 0; k < VM_STEPS; ++k) {
         state = next_state(state);
-#pragma unroll
-        for (int bit = 29; bit < 32; ++bit) {
-            const bool taken = state >> bit & 1;
-            x = fmaf(x, taken ? 0.5f : 0.75f, (taken ? 0.125f : 0.0625f) * float(bit - 28));
-        }
+        const bool taken = state >> 31;
+        x = fmaf(x, taken ? 0.5f : 0.75f, taken ? 0.125f : 0.0625f);
     }
     out[i] = x;
 }
@@ -1106,7 +1096,7 @@ __global__ void __launch_bounds__(256) fence_each_store(const float* __restrict_
     float x = in[i];
 #pragma unroll 1
     for (int k = 0; k < FENCE_STORES; ++k) {
-        x = logistic_step(x);
+        x = fused_step(x);
         out[k * FENCE_THREADS + i] = x;
         __threadfence();
     }
@@ -1118,7 +1108,7 @@ __global__ void __launch_bounds__(256) fence_once(const float* __restrict__ in, 
     float x = in[i];
 #pragma unroll 4
     for (int k = 0; k < FENCE_STORES; ++k) {
-        x = logistic_step(x);
+        x = fused_step(x);
         out[k * FENCE_THREADS + i] = x;
     }
     __threadfence();
@@ -1142,7 +1132,7 @@ __device__ __forceinline__ void step_and_rest(const float* in, float* out) {
 #pragma unroll 1
     for (int k = 0; k < 128; ++k) {
 #pragma unroll
-        for (int j = 0; j < 16; ++j) x = logistic_step(x);
+        for (int j = 0; j < 16; ++j) x = fused_step(x);
         if (NAP) __nanosleep(1000);
     }
     out[i] = x;
@@ -1167,46 +1157,52 @@ void sleeping_naps(Bench& bench) {
 
 // ----------------------------------------------------------------------- constants that miss their cache
 
-constexpr int TABLE_SIZE = 16384;  // 64 KB, all the constant memory there is
-constexpr int TABLE_READS = 128;
+constexpr int CONSTANTS = 2048;
+constexpr int CONSTANT_ROUNDS = 16;
 
-__constant__ float constant_table[TABLE_SIZE];
+__constant__ float constant_table[CONSTANTS];
 
-__device__ __forceinline__ int next_entry(int entry) { return int((uint32_t(entry) * 1664525u + 12345u) % TABLE_SIZE); }
-
-// Slow: each lane looks up another entry of a large table in constant memory.
-__global__ void __launch_bounds__(256) table_in_constant(const float*, float* __restrict__ out) {
+// Slow: 8 KB of constants, each an operand of one instruction: many times what the cache for such operands holds.
+__global__ void __launch_bounds__(256) filter_by_operands(const float* __restrict__ in, float* __restrict__ out) {
     const int i = blockIdx.x * 256 + threadIdx.x;
-    int entry = int(hash32(uint32_t(i)) % TABLE_SIZE);
-    float total = 0.0f;
-#pragma unroll 4
-    for (int k = 0; k < TABLE_READS; ++k) {
-        total = fmaf(total, 0.5f, constant_table[entry]);
-        entry = next_entry(entry);
+    const float factor = in[i];  // a register of its own: an instruction has room for one constant
+    float x = factor;
+#pragma unroll 1
+    for (int round = 0; round < CONSTANT_ROUNDS; ++round) {
+#pragma unroll
+        for (int k = 0; k < CONSTANTS; ++k) x = fmaf(x, factor, constant_table[k]);
     }
-    out[i] = total;
+    out[i] = x;
 }
 
-// Cure: the table lies in global memory, and L1 holds all of it.
-__global__ void __launch_bounds__(256) table_in_global(const float* __restrict__ table, float* __restrict__ out) {
-    const int i = blockIdx.x * 256 + threadIdx.x;
-    int entry = int(hash32(uint32_t(i)) % TABLE_SIZE);
-    float total = 0.0f;
-#pragma unroll 4
-    for (int k = 0; k < TABLE_READS; ++k) {
-        total = fmaf(total, 0.5f, table[entry]);
-        entry = next_entry(entry);
+// Cure: the same constants from shared memory, four at a time.
+__global__ void __launch_bounds__(256) filter_by_loads(const float* __restrict__ in, float* __restrict__ out) {
+    __shared__ float4 table[CONSTANTS / 4];
+    for (int k = threadIdx.x; k < CONSTANTS / 4; k += 256) {
+        table[k] = reinterpret_cast<const float4*>(constant_table)[k];
     }
-    out[i] = total;
+    __syncthreads();
+    const int i = blockIdx.x * 256 + threadIdx.x;
+    const float factor = in[i];
+    float x = factor;
+#pragma unroll 1
+    for (int round = 0; round < CONSTANT_ROUNDS; ++round) {
+#pragma unroll 8
+        for (int k = 0; k < CONSTANTS / 4; ++k) {
+            const float4 four = table[k];
+            x = fmaf(fmaf(fmaf(fmaf(x, factor, four.x), factor, four.y), factor, four.z), factor, four.w);
+        }
+    }
+    out[i] = x;
 }
 
-void imc_table(Bench& bench) {
-    Buffer<float> table(TABLE_SIZE), slow(SMS * 2048), cured(SMS * 2048);
-    table.random(21);
+void imc_operands(Bench& bench) {
+    Buffer<float> table(CONSTANTS), in(SMS * 2048), slow(SMS * 2048), cured(SMS * 2048);
+    table.random(21), in.random(22);
     CHECK(cudaMemcpyToSymbol(constant_table, table, table.bytes(), 0, cudaMemcpyDeviceToDevice));
-    bench.pair([&] { table_in_constant<<<SMS * 8, 256>>>(table, slow); },
-               [&] { table_in_global<<<SMS * 8, 256>>>(table, cured); });
-    bench.same(slow, cured, 0.0);
+    bench.pair([&] { filter_by_operands<<<SMS * 8, 256>>>(in, slow); },
+               [&] { filter_by_loads<<<SMS * 8, 256>>>(in, cured); });
+    bench.same(slow, cured, 1e-6);
 }
 
 int main(int argc, char** argv) {
@@ -1236,5 +1232,5 @@ int main(int argc, char** argv) {
     bench.run("branch-interpreter", branch_interpreter);
     bench.run("membar-stores", membar_stores);
     bench.run("sleeping-naps", sleeping_naps);
-    bench.run("imc-table", imc_table);
+    bench.run("imc-operands", imc_operands);
 }
