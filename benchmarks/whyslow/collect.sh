@@ -1,0 +1,155 @@
+#!/usr/bin/env bash
+# Collects the reports of the planted kernels: bash collect.sh FOLDER
+# Needs an NVIDIA H200 (compute capability 9.0, 132 SMs), nvcc, ncu and a python3 with PyTorch and Triton.
+#
+# FOLDER gets whyslow_{memory,waits,compute,triton,torch,source}.ncu-rep, timings.json and collect.log.
+set -u
+
+if [ $# -ne 1 ]; then
+    echo "usage: bash collect.sh FOLDER" >&2
+    exit 2
+fi
+mkdir -p "$1" || exit 2
+out=$(cd "$1" && pwd)
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+programs=$(cd "$here/../../sample_reports/programs" && pwd)
+build=$(mktemp -d)
+trap 'rm -rf "$build"' EXIT
+
+# No step starts, or goes on, after this many seconds.
+deadline=${WHYSLOW_SECONDS:-540}
+
+# The plain runs fill the caches of compiled kernels, so that nothing is compiled under the profiler.
+export TORCHINDUCTOR_CACHE_DIR=$build/inductor TRITON_CACHE_DIR=$build/triton
+export PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+
+. "$programs/collecting.sh"
+
+began_at=$(date +%s)
+cuda=(memory waits compute)
+
+# until_second N: the programs start no further pair after second N, so that ncu still writes its report.
+until_second() { export WHYSLOW_DEADLINE=$((began_at + $1)); }
+
+build_all() {
+    local name jobs=()
+    echo "== build"
+    find_headers
+    for name in "${cuda[@]}"; do
+        step "build $name" 120 nvcc -O3 -arch=sm_90 -lineinfo -std=c++17 "${includes[@]}" -o "$name" "$name.cu" &
+        jobs+=($!)
+    done
+    wait "${jobs[@]}"
+    # What a background step appends to the failures is lost.
+    for name in "${cuda[@]}"; do
+        [ -x "$name" ] || failures+=("build $name")
+    done
+}
+
+# A pair that fails ends a CUDA program, because the device may be unusable for it: the next try leaves the pair out.
+plain_runs() {
+    local name try
+    echo "== plain runs"
+    until_second 240
+    for name in "${cuda[@]}"; do
+        for try in 1 2 3 4 5; do
+            rm -f "$name.times"
+            step "$name, plain, try $try" 60 "./$name" --skip "$name.skip" --timings "$name.times" && break
+        done
+    done
+    for name in triton torch; do
+        step "$name, plain" 120 python3 "whyslow_$name.py" --skip "$name.skip" --timings "$name.times"
+    done
+}
+
+# profile NAME SECOND COMMAND...: no pair starts after that second; a kernel and the writing of the report come after.
+profile() {
+    local name=$1 second=$2
+    shift 2
+    until_second "$second"
+    collect_sections "whyslow_$name" $((second + 30 - SECONDS)) "${sections[@]}" -- "$@" --profile --skip "$name.skip"
+}
+
+profile_all() {
+    echo "== profiles"
+    profile memory 270 ./memory
+    profile waits 360 ./waits
+    profile compute 400 ./compute
+    profile triton 440 python3 whyslow_triton.py
+    profile torch 505 python3 whyslow_torch.py
+    profile_with_source
+}
+
+# A few weak kernels once more with their source lines: three programs, one report.
+profile_with_source() {
+    until_second 525
+    collect_sections whyslow_source 60 "${sections[@]}" --import-source yes --kernel-name \
+        'regex:^(shade_vertices|pack_by_pixel|columns_packed|mix_capped|iterate_mixed|index_then_value)$' -- \
+        bash -c "./memory --profile --only '^(load-aos|store-packed|bank-columns|spill-cap)\$'
+            ./compute --profile --only '^divergence-loops\$'
+            ./waits --profile --only '^long-indexed\$'"
+}
+
+times_to_json() {
+    python3 - "$out/timings.json" ./*.times <<'PYTHON'
+import json
+import sys
+
+found = {}
+for path in sys.argv[2:]:
+    with open(path) as file:
+        for line in file:
+            pair, slow, cured = line.split()
+            sides = found.setdefault(pair, {})
+            for side, time in (("slow_us", float(slow)), ("cured_us", float(cured))):
+                if time:
+                    sides[side] = round(time, 1)
+with open(sys.argv[1], "w") as file:
+    json.dump(found, file, indent=1)
+    file.write("\n")
+print(f"{len(found)} timings")
+PYTHON
+}
+
+make_small() {
+    local name
+    for name in "${cuda[@]}" triton torch; do
+        [ -s "$out/whyslow_$name.ncu-rep" ] || continue
+        mv "$out/whyslow_$name.ncu-rep" "$build/$name.full"
+        step "slim $name" 60 python3 "$programs/slim.py" "$build/$name.full" "$out/whyslow_$name.ncu-rep"
+    done
+}
+
+summarise() {
+    local name
+    echo "== summary after $SECONDS s"
+    for name in "${cuda[@]}" triton torch source; do
+        if [ -s "$out/whyslow_$name.ncu-rep" ]; then
+            printf '%-28s %9d bytes\n' "whyslow_$name.ncu-rep" "$(stat -c %s "$out/whyslow_$name.ncu-rep")"
+        else
+            printf '%-28s   missing\n' "whyslow_$name.ncu-rep"
+        fi
+    done
+    grep -H . ./*.skip 2>/dev/null | sed 's/^/left out: /'
+    if [ ${#failures[@]} -eq 0 ]; then
+        echo "every step went well"
+    else
+        printf 'failed: %s\n' "${failures[@]}"
+        return 1
+    fi
+}
+
+main() {
+    cp "$here"/*.cu "$here"/*.cuh "$here"/*.py "$build" && cd "$build" || return
+    show_tools
+    choose_sections_and_metrics
+    build_all
+    plain_runs
+    times_to_json
+    profile_all
+    make_small
+    summarise
+}
+
+main 2>&1 | tee "$out/collect.log"
+exit "${PIPESTATUS[0]}"
