@@ -131,6 +131,7 @@ summarise() {
         fi
     done
     grep -H . ./*.skip 2>/dev/null | sed 's/^/left out: /'
+    echo "pairs with different results: $(grep -c ': DIFFERENT$' "$out/collect.log")"
     if [ ${#failures[@]} -eq 0 ]; then
         echo "every step went well"
     else
