@@ -21,7 +21,8 @@ deadline=${WHYSLOW_SECONDS:-540}
 
 # The plain runs fill the caches of compiled kernels, so that nothing is compiled under the profiler.
 export TORCHINDUCTOR_CACHE_DIR=$build/inductor TRITON_CACHE_DIR=$build/triton
-export PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+# One thread, so that no process of workers is started for the profiler to follow.
+export TORCHINDUCTOR_COMPILE_THREADS=1 PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 
 . "$programs/collecting.sh"
 
