@@ -21,7 +21,8 @@ deadline=${WHYSLOW_SECONDS:-540}
 
 # The plain runs fill the caches of compiled kernels, so that nothing is compiled under the profiler.
 export TORCHINDUCTOR_CACHE_DIR=$build/inductor TRITON_CACHE_DIR=$build/triton
-export PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+# One thread, so that no process of workers is started for the profiler to follow.
+export TORCHINDUCTOR_COMPILE_THREADS=1 PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 
 . "$programs/collecting.sh"
 
@@ -131,6 +132,7 @@ summarise() {
         fi
     done
     grep -H . ./*.skip 2>/dev/null | sed 's/^/left out: /'
+    echo "pairs with different results: $(grep -c ': DIFFERENT$' "$out/collect.log")"
     if [ ${#failures[@]} -eq 0 ]; then
         echo "every step went well"
     else

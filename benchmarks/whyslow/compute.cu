@@ -59,7 +59,7 @@ void xu_power(Bench& bench) {
 
 // ------------------------------------------------------ the special-function pipe: integer division
 
-constexpr int DIVISIONS = 32;
+constexpr int DIVISIONS = 64;
 
 // Slow: every division converts, inverts and converts back, all on the special-function pipe.
 __global__ void __launch_bounds__(256) digits_by_division(const uint32_t* __restrict__ in,
@@ -269,7 +269,7 @@ __global__ void __launch_bounds__(256) kinds_by_warp(const float* __restrict__ i
 }
 
 void divergence_kinds(Bench& bench) {
-    // Groups of 96: item j of a group is of kind j % 3 on the slow side; the cured side has it at place j % 3 * 32 + j / 3.
+    // Groups of 96: item j of a group is of kind j % 3 on the slow side and has place j % 3 * 32 + j / 3 on the other.
     const auto place = [](size_t i) { return i / 96 * 96 + i % 96 % 3 * WARP + i % 96 / 3; };
     static_assert(ITEMS % 96 == 0);
     std::vector<float> values(ITEMS), grouped(ITEMS);
@@ -282,7 +282,7 @@ void divergence_kinds(Bench& bench) {
 
 // --------------------------------------------------------------------------------------------- predication
 
-constexpr int MASKED_STEPS = 96;
+constexpr int MASKED_STEPS = 256;
 
 // Slow: three of four lanes are masked off in a body that is too short for a branch.
 __global__ void __launch_bounds__(256) update_masked(const float* __restrict__ in, const int* __restrict__ wanted,
@@ -538,7 +538,8 @@ struct Product {
                 uint32_t left[4][4], right[4][4];
 #pragma unroll
                 for (int i = 0; i < 4; ++i) {
-                    load_matrices<false>(left[i], left_tile + (row + i * 16 + lane % 16) * LEFT_PITCH + k + lane / 16 * 8);
+                    load_matrices<false>(left[i],
+                                         left_tile + (row + i * 16 + lane % 16) * LEFT_PITCH + k + lane / 16 * 8);
                     load_matrices<true>(right[i],
                                         right_tile + (k + lane % 16) * RIGHT_PITCH + column + i * 16 + lane / 16 * 8);
                 }
@@ -555,8 +556,8 @@ struct Product {
         for (int i = 0; i < 4; ++i) {
 #pragma unroll
             for (int j = 0; j < 8; ++j) {
-                float* to = c + size_t(blockIdx.y * ROWS + row + i * 16 + lane / 4) * n + blockIdx.x * COLUMNS + column +
-                            j * 8 + lane % 4 * 2;
+                float* to = c + size_t(blockIdx.y * ROWS + row + i * 16 + lane / 4) * n + blockIdx.x * COLUMNS +
+                            column + j * 8 + lane % 4 * 2;
                 *reinterpret_cast<float2*>(to) = make_float2(sums[i][j][0], sums[i][j][1]);
                 *reinterpret_cast<float2*>(to + 8 * n) = make_float2(sums[i][j][2], sums[i][j][3]);
             }

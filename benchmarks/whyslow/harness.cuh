@@ -2,9 +2,10 @@
 //
 // Usage of each program: PROGRAM [--profile] [--only REGEX] [--skip FILE] [--timings FILE]
 //
-// A plain run compares the results of each pair and times both sides; with --profile each side is launched once between
-// cudaProfilerStart and cudaProfilerStop. A pair that fails writes its name into the skip file and ends the program with
-// status 3, because an error may leave the device context unusable: run again, the others go on.
+// A plain run compares the results of each pair and times both sides; with --profile each side is launched once
+// between cudaProfilerStart and cudaProfilerStop. A pair that fails writes its name into the skip file and ends the
+// program with status 3, because an error may leave the device context unusable: run again, the others go on.
+// No pair starts after the Unix time in WHYSLOW_DEADLINE, so that a profiler still writes what it has.
 
 #pragma once
 

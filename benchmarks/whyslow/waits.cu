@@ -4,10 +4,6 @@
 
 #include "harness.cuh"
 
-#include <cooperative_groups.h>
-
-namespace cg = cooperative_groups;
-
 // ------------------------------------------------------------------------- small grid: one block sums
 
 constexpr int SUMMED = 16 << 20;  // floats: 64 MB
@@ -269,7 +265,7 @@ __device__ __forceinline__ void own_items(const float* in, const int* offsets, f
     for (int i = offsets[blockIdx.x] + threadIdx.x; i < end; i += 256) {
         float x = in[i], y = 1.0f - x;
 #pragma unroll 8
-        for (int k = 0; k < 96; ++k) {
+        for (int k = 0; k < 256; ++k) {
             x = fused_step(x);
             y = fused_step(y);
         }
@@ -310,11 +306,15 @@ void imbalance_sequences(Bench& bench) {
 constexpr int CLUSTER_TASKS = SMS * 10;
 constexpr int CLUSTER_SHARED_BYTES = 200 * 1024;  // one block an SM, on both sides
 
-// Each block works by itself but meets the others of its cluster once, as kernels that share tiles do.
+__device__ __forceinline__ void meet_cluster() {
+    asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+}
+
+// Each block works by itself but meets the others of its cluster at both ends, as kernels that share tiles do.
 template <bool CLUSTERED>
 __device__ __forceinline__ void cluster_task(const float* in, float* out) {
     extern __shared__ float scratch[];
-    if (CLUSTERED) cg::this_cluster().sync();
+    if (CLUSTERED) meet_cluster();
     if (blockIdx.x < CLUSTER_TASKS) {
         const int i = blockIdx.x * 1024 + threadIdx.x;
         float x = in[i], y = 1.0f - x;
@@ -327,7 +327,7 @@ __device__ __forceinline__ void cluster_task(const float* in, float* out) {
         __syncthreads();
         out[i] = scratch[threadIdx.x ^ 1];
     }
-    if (CLUSTERED) cg::this_cluster().sync();
+    if (CLUSTERED) meet_cluster();
 }
 
 // Slow: clusters of a size that leaves many SMs of a GPC without a partner.
@@ -475,7 +475,7 @@ __global__ void __launch_bounds__(128, 16) keep_ring(const int* __restrict__ tab
 }
 
 void occupancy_shared(Bench& bench) {
-    constexpr int BLOCKS = SMS * 32, ALL = HISTORY_STEPS * 128 * sizeof(float), RING = HISTORY_USED * 128 * sizeof(float);
+    constexpr int BLOCKS = SMS * 32, STEP = 128 * sizeof(float), ALL = HISTORY_STEPS * STEP, RING = HISTORY_USED * STEP;
     CHECK(cudaFuncSetAttribute(keep_all, cudaFuncAttributeMaxDynamicSharedMemorySize, ALL));
     Lines table(L2_LINES);
     Buffer<float> slow(BLOCKS * 128), cured(BLOCKS * 128);
@@ -602,9 +602,9 @@ void long_indexed(Bench& bench) {
 
 // ------------------------------------------------------------------- waiting for shared memory
 
-constexpr int SHARED_THREADS = 512;
+constexpr int SHARED_THREADS = 256;
 constexpr int SHARED_CHAINS = 4;
-constexpr int SHARED_STEPS = 512;
+constexpr int SHARED_STEPS = 1024;
 constexpr int SHARED_ROWS = 256;
 
 // Each lane walks down its own bank: no conflicts, but each look-up needs the one before.
@@ -778,7 +778,7 @@ void lg_bytes(Bench& bench) {
 
 constexpr int DOT_LENGTH = 4096;
 constexpr int DOT_BLOCKS = SMS * 16;
-constexpr int DOT_ROUNDS = 8;
+constexpr int DOT_ROUNDS = 32;
 
 // Slow: both vectors are read word by word.
 __global__ void __launch_bounds__(256) dot_by_words(const float* __restrict__ in, float* __restrict__ out) {
@@ -848,7 +848,8 @@ __global__ void __launch_bounds__(256) blur_from_texture(cudaTextureObject_t ima
     for (int dy = 0; dy <= 2 * REACH; ++dy) {
 #pragma unroll
         for (int dx = 0; dx <= 2 * REACH; ++dx) {
-            total = fmaf(float(dy * 5 + dx + 1), tex2D<float>(image, float(x + dx) + 0.5f, float(y + dy) + 0.5f), total);
+            const float pixel = tex2D<float>(image, float(x + dx) + 0.5f, float(y + dy) + 0.5f);
+            total = fmaf(float(dy * 5 + dx + 1), pixel, total);
         }
     }
     out[y * IMAGE + x] = total;
