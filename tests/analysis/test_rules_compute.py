@@ -8,7 +8,20 @@ import pytest
 
 from built import A100, DEVICE, make_kernel, memory_parts, sm_parts
 from compute_kernels import (
-    ALU, B200, BLACKWELL, CHAIN, HGEMM, HITS, HOPPER, MASKED, PRODUCT, SGEMM, TILES, UNFUSED, WAITING, Numbers,
+    ALU,
+    B200,
+    BLACKWELL,
+    CHAIN,
+    HGEMM,
+    HITS,
+    HOPPER,
+    MASKED,
+    PRODUCT,
+    SGEMM,
+    TILES,
+    UNFUSED,
+    WAITING,
+    Numbers,
 )  # fmt: skip
 from gputui.analysis.engine import Diagnosis, diagnose
 from gputui.analysis.facts import Facts

@@ -10,7 +10,6 @@ from gputui.analysis.finding import Evidence, Verdict
 from gputui.analysis.rules import Hit, rule
 from gputui.analysis.verdict import ROOF_PCT, SLOW_FP64_RATIO
 
-
 HOT_PCT = 60.0
 """A pipe this busy is NVIDIA's "high"; from 80 "over-used"."""
 
@@ -138,7 +137,7 @@ def unfused_math(facts: Facts, verdict: Verdict) -> Hit | None:
     "compute",
     needs=("threads_per_inst", "sm_pct"),
     uses=("branch_uniform_pct",),
-    effects=("compute-roof", "pipe-saturated", "predication", "issue-slots"),
+    effects=("compute-roof", "pipe-saturated", "issue-slots"),
 )
 def thread_divergence(facts: Facts, verdict: Verdict) -> Hit | None:
     """Under 24 of 32 threads active an instruction (NVIDIA's threshold)."""
