@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from gputui.analysis.facts import MEMORY_BREAKDOWN, SM_BREAKDOWN
 from gputui.model.device import Device
@@ -11,7 +12,8 @@ from gputui.model.metrics import Metric, dictionary
 from gputui.model.report import Report, Session
 from views.fakes import FakeSource
 
-Values = Mapping[str, "float | str"]
+Values = Mapping[str, Any]
+"""Numbers and strings; counts by opcode are a mapping."""
 
 DEVICE = Device("Test GPU", (9, 0), 100)
 A100 = Device("NVIDIA A100-SXM4-40GB", (8, 0), 108)
@@ -25,7 +27,11 @@ def metrics_of(values: Values) -> dict[str, Metric]:
     for key, value in values.items():
         concept = dictionary().get(key)
         name = concept.names[0] if concept is not None else key
-        row[name] = Metric(name, value, concept.unit if concept is not None else "")
+        unit = concept.unit if concept is not None else ""
+        if isinstance(value, Mapping):
+            row[name] = Metric(name, sum(value.values()), unit, dict(value))
+        else:
+            row[name] = Metric(name, value, unit)
     return row
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from built import Values, metrics_of, sm_parts
 from gputui import units
 from gputui.analysis.engine import Diagnosis, diagnose_all
 from gputui.analysis.facts import Facts
@@ -79,8 +80,38 @@ FIRES: Mapping[str, Mapping[str, float]] = {
     "tensor-cores-unused": {"sm_pct": 70.0, "tensor_pct": 1.0},
     "thread-divergence": {"threads_per_inst": 8.0, "sm_pct": 50.0},
     "fp64-on-slow-part": {"pipe_fp64_pct": 80.0, "device_fp64_ratio": 32.0},
+    "tf32-off": {"sm_pct": 70.0, "tensor_pct": 1.0},
+    "fp16-without-tensor": {"pipe_fp16_pct": 60.0, "tensor_pct": 1.0},
+    "pipe-saturated": {"sm_pct": 70.0, "memory_pct": 20.0},
+    "unfused-math": {
+        **LATENCY, "fadd_per_cycle": 100.0, "fmul_per_cycle": 100.0, "ffma_per_cycle": 10.0, "pipe_fma_pct": 40.0,
+    },
+    "predication": {"threads_per_inst": 30.0, "threads_per_inst_pred": 15.0, "sm_pct": 50.0},
+    "low-ilp": {
+        **STALL, "stall_wait": 8.0, "stall_short_scoreboard": 6.0, "eligible_warps": 0.2,
+        "achieved_occupancy_pct": 70.0,
+    },
+    "hopper-features-unused": {
+        "sm_pct": 60.0, "tensor_pct": 70.0, "tensor_type_pct": 70.0, "tensor_gmma_pct": 0.0, "l2_pct": 30.0,
+    },
+    "blackwell-features-unused": {"sm_pct": 20.0, "tensor_pct": 20.0, "tensor_tc_pct": 0.0},
+    "fp8-opportunity": {"sm_pct": 70.0, "tensor_pct": 70.0, "tensor_ops_bf16": 1e12},
+    "async-copy-unused": {**STALL, "stall_long_scoreboard": 10.0, "opcode_total": 16.0},
 }  # fmt: skip
 """What a kernel must show for each rule to hold, by concept."""
+
+METRICS: Mapping[str, Values] = {
+    "pipe-saturated": sm_parts(pipe_alu_cycles_active=70),
+    "async-copy-unused": {"opcode_total": {"LDG": 1.0, "STS": 1.0, "LDS": 4.0, "FFMA": 10.0}},
+}
+"""And what it must hold by metric."""
+
+PRODUCTS = frozenset(
+    {
+        "tensor-cores-unused", "tf32-off", "fp16-without-tensor", "hopper-features-unused",
+        "blackwell-features-unused", "fp8-opportunity",
+    }
+)  # fmt: skip
 
 SENTENCES = {
     "unknown": {"default"},
@@ -98,25 +129,27 @@ class _Kernel(Kernel):
     """A kernel whose concepts are given, whatever metrics they are made of."""
 
     concepts: Mapping[str, float]
+    metrics: Mapping[str, Metric]
 
     def value(self, concept: str) -> Value | None:
         known = self.concepts.get(concept)
         return None if known is None else Value(known, dictionary()[concept].unit, concept)
 
     def metric(self, name: str) -> Metric | None:
-        return None
+        return self.metrics.get(name)
 
 
-def kernel_with(concepts: Mapping[str, float], name: str = "sgemm") -> Kernel:
+def kernel_with(concepts: Mapping[str, float], name: str = "sgemm", metrics: Values | None = None) -> Kernel:
     device = Device("NVIDIA A100-SXM4-40GB", (8, 0), 108)
     kernel = _Kernel(0, name, f"void {name}(float*)", device, None)  # type: ignore[arg-type]
     kernel.concepts = concepts
+    kernel.metrics = metrics_of(metrics or {})
     return kernel
 
 
 def finding_of(id: str, concepts: Mapping[str, float]) -> Finding | None:
     # The occupancy rules leave busy matrix products alone.
-    facts = Facts(kernel_with(concepts, "sgemm" if id == "tensor-cores-unused" else "walk"))
+    facts = Facts(kernel_with(concepts, "sgemm" if id in PRODUCTS else "walk", METRICS.get(id)))
     rule = all_rules()[id]
     hit = None if rule.missing(facts) else rule.check(facts, verdict_of(facts))
     return None if hit is None else rule.finding(hit, facts)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from built import A100, DEVICE, ELAPSED, make_kernel
+from compute_kernels import HITS
 from gputui.analysis.engine import Diagnosis, diagnose, needed_names
 from gputui.analysis.facts import MEMORY_BREAKDOWN, SM_BREAKDOWN
 from gputui.analysis.finding import Evidence, Finding
@@ -22,8 +23,10 @@ from gputui.model.metrics import concept_of_metric
 
 SM_PARTS = tuple(
     f"sm__{part}{ELAPSED}"
-    for part in ("issue_active", "inst_executed_pipe_lsu", "pipe_fma_cycles_active", "pipe_fp64_cycles_active")
-)
+    for part in ("issue_active", "inst_executed_pipe_lsu", "pipe_fma_cycles_active", "pipe_fp64_cycles_active",
+                 "pipe_alu_cycles_active", "pipe_tensor_cycles_active")
+)  # fmt: skip
+OPCODES = ("LDG", "LDS", "STS", "LDGSTS", "FFMA", "FADD", "FMUL", "IADD3", "HMMA", "HGMMA", "UTMALDG")
 MEMORY_PARTS = tuple(
     f"{part}{ELAPSED}"
     for part in ("dram__cycles_active", "lts__t_sectors", "lts__xbar2lts_cycles_active", "l1tex__data_bank_reads",
@@ -32,7 +35,7 @@ MEMORY_PARTS = tuple(
 NAMES = ("kernel", "ampere_sgemm_128x64_nn", "my_gemm", "indexSelectLargeIndex", "flash_fwd_kernel", "copyGmem")
 DEVICES = (
     DEVICE, A100, Device("NVIDIA GeForce RTX 2080 Ti", (7, 5), 68), Device("GeForce GTX 1080", (6, 1)),
-    Device("unknown GPU"),
+    Device("NVIDIA B200", (10, 0), 148), Device("unknown GPU"),
 )  # fmt: skip
 
 
@@ -56,13 +59,20 @@ def random_kernel(seed: int, make: Any, present: float) -> Kernel:
         concept = concept_of_metric().get(name)
         if concept is not None and dice.random() < present:
             values[name] = make(dice, concept.unit)
+    if dice.random() < present:
+        values["opcode_total"] = {opcode: make(dice, "inst") for opcode in OPCODES if dice.random() < 0.5}
     for breakdown, parts in ((SM_BREAKDOWN, SM_PARTS), (MEMORY_BREAKDOWN, MEMORY_PARTS)):
         if dice.random() < present:
             listed = [part for part in parts if dice.random() < 0.8]
             values[breakdown] = ", ".join(listed)
             # A part that is listed may still be absent.
             values.update({part: make(dice, "%") for part in listed if dice.random() < 0.9})
-    return make_kernel(values, dice.choice(NAMES), device=dice.choice(DEVICES))
+    name, device = dice.choice(NAMES), dice.choice(DEVICES)
+    if dice.random() < 0.4:
+        # Rules of many conditions are not met by chance.
+        made, name, device = dice.choice(list(HITS.values()))
+        values.update({key: value for key, value in made.items() if dice.random() < 0.95})
+    return make_kernel(values, name, device=device)
 
 
 def numbers(value: Any) -> Iterator[float]:

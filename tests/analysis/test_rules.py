@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import compute_kernels
 from built import A100, DEVICE, make_kernel, memory_parts, metrics_of, sm_parts
 from gputui.analysis.engine import Diagnosis, diagnose
 from gputui.analysis.finding import Finding
@@ -699,8 +700,8 @@ def test_no_tensor_roof(other: Numbers) -> None:
 
 
 GEMM: Numbers = {
-    **WAITING, "sm_pct": 90.0, "memory_pct": 20.0, "dram_pct": 2.0, "tensor_pct": 0.0, "sm_clock": 1.41e9,
-    "fadd_per_cycle": 0.0, "fmul_per_cycle": 0.0, "ffma_per_cycle": 5000.0, "smsp_clock": 1.41e9,
+    **WAITING, "sm_count": 108.0, "sm_pct": 90.0, "memory_pct": 20.0, "dram_pct": 2.0, "tensor_pct": 0.0,
+    "sm_clock": 1.41e9, "smsp_clock": 1.41e9, "fadd_per_cycle": 0.0, "fmul_per_cycle": 0.0, "ffma_per_cycle": 5000.0,
 }  # fmt: skip
 """2 x 5000 FLOP a cycle at the 1410 MHz of the A100's data sheet, which says 312 TFLOP/s in bf16."""
 
@@ -852,6 +853,7 @@ HITS: Mapping[str, tuple[Numbers, str, Device]] = {
     "tensor-cores-unused": (GEMM, "sgemm", A100),
     "thread-divergence": (DIVERGENT, "kernel", DEVICE),
     "fp64-on-slow-part": (FP64, "kernel", DEVICE),
+    **compute_kernels.HITS,
 }
 """A kernel that each rule with needs finds."""
 
@@ -883,4 +885,4 @@ def test_rules_without_needs_always_run(id: str) -> None:
 
 
 def test_the_rules_are_these() -> None:
-    assert len(all_rules()) == 30
+    assert len(all_rules()) == 40

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from gputui.analysis.facts import MEMORY_BREAKDOWN, OPCODES, SM_BREAKDOWN, TENSOR_PRECISIONS, Facts, breakdown_parts
+from gputui.analysis.facts import MEMORY_BREAKDOWN, SM_BREAKDOWN, TENSOR_PRECISIONS, Facts, breakdown_parts
 from gputui.analysis.finding import SEVERITIES, Finding, Gauges, NotChecked, Verdict
 from gputui.analysis.kernel_names import KernelIdentity
 from gputui.analysis.roofline import CONCEPTS as ROOFLINE_CONCEPTS
@@ -21,16 +22,20 @@ from gputui.model.report import Report, Session
 WASTE = frozenset(
     {
         "uncoalesced-load", "uncoalesced-store", "bank-conflicts", "partial-warp", "register-spill",
-        "thread-divergence", "tensor-cores-unused", "fp64-on-slow-part",
+        "thread-divergence", "tensor-cores-unused", "fp64-on-slow-part", "tf32-off", "fp16-without-tensor",
+        "unfused-math", "predication", "hopper-features-unused", "blackwell-features-unused",
     }
 )  # fmt: skip
 """Findings of work that need not be done: a kernel with one of 10 % or more is not at its roof."""
+
+OPTIONS = frozenset({"fp8-opportunity"})
+"""Findings of what else this GPU offers: no cause, so never told in full, but told of a kernel at its roof too."""
 
 _CONCEPTS = (
     "duration", "device_fp64_ratio", "sm_pct", "memory_pct", "dram_pct", "l2_pct", "l1_pct", "l1_elapsed_pct",
     "tensor_pct", "tensor_type_pct", "tensor_tc_pct", "sm_count", "waves", "issue_active", "eligible_warps",
     "warp_latency", "achieved_occupancy_pct", "theoretical_occupancy_pct", "warp_execution_efficiency_pct",
-    "dram_bytes", "dram_bytes_per_s", *(f"tensor_ops_{precision}" for precision in TENSOR_PRECISIONS),
+    "dram_bytes", "dram_bytes_per_s", "opcode_total", *(f"tensor_ops_{precision}" for precision in TENSOR_PRECISIONS),
 )  # fmt: skip
 
 
@@ -62,8 +67,11 @@ class Diagnosis:
 
     @property
     def further(self) -> tuple[Finding, ...]:
-        """The other causes."""
-        return () if self.verdict.at_roof else tuple(one for one in self._causes if one not in self.main)
+        """The other causes, and what else the GPU offers."""
+        options = tuple(one for one in self.findings if one.id in OPTIONS)
+        if self.verdict.at_roof:
+            return options
+        return (*(one for one in self._causes if one not in self.main), *options)
 
     @property
     def effects(self) -> tuple[Finding, ...]:
@@ -72,7 +80,7 @@ class Diagnosis:
 
     @property
     def _causes(self) -> tuple[Finding, ...]:
-        return tuple(one for one in self.findings if one.id not in self.explained)
+        return tuple(one for one in self.findings if one.id not in self.explained and one.id not in OPTIONS)
 
 
 _TOLD_IN_FULL = 3
@@ -96,7 +104,8 @@ def diagnose(kernel: Kernel, launches: int = 1, session: Session | None = None) 
         hit = rule.check(facts, verdict)
         if hit is not None:
             found.append(rule.finding(hit, facts))
-    waste_gain = max((finding.max_speedup or 1.0 for finding in found if finding.id in WASTE), default=1.0)
+    # Waste of which nobody knows how much is no roof either.
+    waste_gain = max((finding.max_speedup or math.inf for finding in found if finding.id in WASTE), default=1.0)
     verdict = settle(verdict, facts, waste_gain)
     if verdict.at_roof:
         found = [finding for finding in found if finding.family not in ("occupancy", "stalls")]
@@ -139,7 +148,7 @@ def needed_names() -> tuple[str, ...]:
     concepts.update(dict.fromkeys(ROOFLINE_CONCEPTS))
     for rule in all_rules().values():
         concepts.update(dict.fromkeys(rule.concepts))
-    return (*names_of(concepts), SM_BREAKDOWN, MEMORY_BREAKDOWN, OPCODES)
+    return (*names_of(concepts), SM_BREAKDOWN, MEMORY_BREAKDOWN)
 
 
 def prepare(

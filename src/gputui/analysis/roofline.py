@@ -143,21 +143,29 @@ def _moves_constants(facts: Facts) -> bool:
 
 def _compute_roofs(facts: Facts) -> list[Roof]:
     """The scalar roofs and those of the tensor precisions that the kernel uses."""
-    specs = specs_of(facts.device.name)
-    clock = facts.number("sm_clock")
     roofs = []
-    tensor = _tensor_precisions(facts)
-    for id, concept in (
-        *((precision, f"{precision}_peak_flop_per_s") for precision in _SCALARS),
-        *((f"tensor-{precision}", f"tensor_ops_{precision}_peak_per_s") for precision in tensor),
-    ):
-        peak = facts.number(concept) or _hopper_dense_peak(facts, id)
-        if peak:
-            roofs.append(Roof(id, "compute", peak, "report"))
-        elif specs is not None and id in specs.peaks:
-            scale = clock / specs.boost_hz if clock and specs.boost_hz else 1.0
-            roofs.append(Roof(id, "compute", specs.peaks[id] * scale, "specs"))
+    for id in (*_SCALARS, *(f"tensor-{precision}" for precision in _tensor_precisions(facts))):
+        peak = peak_of(facts, id)
+        if peak is not None:
+            roofs.append(Roof(id, "compute", *peak))
     return roofs
+
+
+def peak_of(facts: Facts, id: str) -> tuple[float, PeakSource] | None:
+    """The dense peak in FLOP/s of a compute roof (``"fp32"``, ``"tensor-bf16"``), whether the kernel uses it or not."""
+    tensor = id.startswith("tensor-")
+    concept = f"tensor_ops_{id.removeprefix('tensor-')}_peak_per_s" if tensor else f"{id}_peak_flop_per_s"
+    peak = facts.number(concept) or _hopper_dense_peak(facts, id)
+    if peak:
+        return peak, "report"
+    specs = specs_of(facts.device.name)
+    if specs is None or id not in specs.peaks:
+        return None
+    clock = facts.number("sm_clock")
+    scale = clock / specs.boost_hz if clock and specs.boost_hz else 1.0
+    # A slice of a GPU (MIG, green context) has the name of the whole.
+    part = min(1.0, facts.sm_count / specs.sm_count) if facts.sm_count and specs.sm_count else 1.0
+    return specs.peaks[id] * scale * part, "specs"
 
 
 def _hopper_dense_peak(facts: Facts, id: str) -> float | None:

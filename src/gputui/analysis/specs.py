@@ -27,6 +27,7 @@ class Specs:
     """One row. ``peaks`` are dense FLOP/s (or operations/s) at ``boost_hz``, by roof id."""
 
     name: str
+    sm_count: int | None
     boost_hz: float | None
     dram_bytes_per_s: float | None
     peaks: Mapping[str, float]
@@ -54,6 +55,7 @@ def _specs(row: Mapping[str, str]) -> Specs:
     peaks = {id: number(column, 1e12) for id, column in _TERA_COLUMNS.items()}
     return Specs(
         name=row["display_name"],
+        sm_count=int(row["sm_count"]) if row["sm_count"] else None,
         boost_hz=number("boost_mhz", 1e6),
         dram_bytes_per_s=number("mem_bw_gbs", 1e9),
         peaks={id: peak for id, peak in peaks.items() if peak is not None},

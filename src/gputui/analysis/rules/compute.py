@@ -2,21 +2,44 @@
 
 from __future__ import annotations
 
+import math
+import re
+
 from gputui.analysis.facts import Facts
-from gputui.analysis.finding import Verdict
-from gputui.analysis.roofline import roofline_of
+from gputui.analysis.finding import Evidence, Verdict
 from gputui.analysis.rules import Hit, rule
-from gputui.analysis.specs import specs_of
 from gputui.analysis.verdict import ROOF_PCT, SLOW_FP64_RATIO
 
-TENSOR_REACHABLE_PCT = 90.0
-"""The tensor pipe use of the best library products (70-90 %)."""
+HOT_PCT = 60.0
+"""A pipe this busy is NVIDIA's "high"; from 80 "over-used"."""
+
+_PIPE = re.compile(r"sm__(?:inst_executed_)?pipe_(alu|xu|fma_type_fp16|fp16|fma|fp64|uniform)(?:heavy|lite)?(?:_|\.)")
+"""Of the parts of the SM's throughput the arithmetic pipes; loads belong to the memory, matrices to tensor-roof."""
+
+_AT_ITS_ROOF = ("fma", "fp64")
+"""Where these are full there is nothing to shift elsewhere: the arithmetic itself is the limit."""
+
+
+def _hot_pipe(facts: Facts, verdict: Verdict) -> tuple[str, str] | None:
+    """The arithmetic pipe that holds the kernel, and its metric."""
+    top = facts.top_sm_part
+    found = _PIPE.match(top) if top is not None else None
+    if top is None or found is None or verdict.id not in ("compute-bound", "balanced") or facts.busy[top] < HOT_PCT:
+        return None
+    pipe = "fp16" if found[1] == "fma_type_fp16" else found[1]
+    slow_fp64 = (facts.number("device_fp64_ratio") or 0) >= SLOW_FP64_RATIO
+    if slow_fp64 and (facts.number("pipe_fp64_pct") or 0) >= HOT_PCT:
+        return None  # Its instructions keep the ALU pipe waiting with them: fp64-on-slow-part.
+    return None if pipe in _AT_ITS_ROOF and facts.busy[top] >= ROOF_PCT else (pipe, top)
 
 
 @rule("compute-roof", "compute", needs=("sm_pct",), effects=("issue-slots",))
 def compute_roof(facts: Facts, verdict: Verdict) -> Hit | None:
-    """The gain is bounded by the slots that are still free, as long as the work stays the same."""
-    if verdict.id != "compute-bound" or facts.sm is None:
+    """The gain is bounded by the slots that are still free, as long as the work stays the same.
+
+    Silent where one pipe is what is full: ``pipe-saturated`` says more.
+    """
+    if verdict.id != "compute-bound" or facts.sm is None or _hot_pipe(facts, verdict):
         return None
     confidence = 0.8 if facts.sm >= ROOF_PCT else 0.5
     variant = "issue" if verdict.variant == "issue" else ""
@@ -24,59 +47,89 @@ def compute_roof(facts: Facts, verdict: Verdict) -> Hit | None:
     return Hit(confidence, max(1.0, 100 / facts.sm), evidence, {"sm_pct": facts.sm}, variant)
 
 
-@rule("tensor-roof", "compute", needs=("tensor_pct|tensor_tc_pct",), effects=("compute-roof", "issue-slots"))
-def tensor_roof(facts: Facts, verdict: Verdict) -> Hit | None:
-    if verdict.id != "tensor-bound" or not facts.tensor:
+@rule(
+    "pipe-saturated",
+    "compute",
+    needs=("sm_pct",),
+    uses=("pipe_fp64_pct", "device_fp64_ratio"),
+    effects=("issue-slots", "stall-math-pipe", "stall-short-scoreboard"),
+)
+def pipe_saturated(facts: Facts, verdict: Verdict) -> Hit | None:
+    """One arithmetic pipe is the busiest part of the SM, at least 60 % (NVIDIA's "high") of the time.
+
+    Multiply-add and fast FP64 pipes only below 80 %: from there they are the roof. For them the bound is what they have
+    left; for the others it takes their whole work away, so what is left is the next busiest unit.
+    """
+    hot = _hot_pipe(facts, verdict)
+    if hot is None:
         return None
-    concept = "tensor_pct" if facts.number("tensor_pct") == facts.tensor else "tensor_tc_pct"
-    bound = max(1.0, TENSOR_REACHABLE_PCT / facts.tensor)
-    return Hit(0.5, bound, (facts.evidence(concept, 60.0),), {"tensor_pct": facts.tensor})
+    pipe, metric = hot
+    use = facts.busy[metric]
+    if pipe in _AT_ITS_ROOF:
+        bound: float | None = 100 / use
+    else:
+        issued = max((pct for name, pct in facts.busy.items() if name.startswith(_ISSUE)), default=0.0)
+        # Its instructions also leave the issue slots: one in as many cycles as the pipe is busy with it.
+        own = min(1.0, _ISSUE_SHARE[pipe] * use / issued) if issued else 0.0
+        bound = facts.bound(lambda name: 0.0 if _is_pipe(name, pipe) else 1 - own if name.startswith(_ISSUE) else 1.0)
+    stored = facts.kernel.metric(metric)
+    evidence = (Evidence(metric, use, stored.unit if stored is not None else "%", HOT_PCT),)
+    confidence = 0.75 if use >= ROOF_PCT else 0.6 if verdict.id == "compute-bound" else 0.45
+    return Hit(confidence, bound, evidence, {"pipe": pipe, "pipe_pct": use}, pipe)
+
+
+_ISSUE = ("sm__issue_active", "sm__inst_executed.", "sm__inst_issued")
+_ISSUE_SHARE = {"alu": 0.5, "xu": 0.25, "fp16": 1.0, "uniform": 0.5}
+"""Issue slots that a full pipe takes: the lanes of the pipe over those of the warp; where generations differ the
+largest, which keeps the bound a bound."""
+
+
+def _is_pipe(name: str, pipe: str) -> bool:
+    found = _PIPE.match(name)
+    return found is not None and found[1] in ((pipe, "fma_type_fp16") if pipe == "fp16" else (pipe,))
 
 
 @rule(
-    "tensor-cores-unused",
+    "unfused-math",
     "compute",
-    needs=("sm_pct", "tensor_pct|tensor_type_pct"),
-    effects=("compute-roof", "l1-bandwidth", "l2-bandwidth", "issue-slots"),
-    applies=lambda facts: facts.is_matrix_product and _has_tensor_cores(facts),
+    needs=("fadd_per_cycle", "fmul_per_cycle", "ffma_per_cycle", "pipe_fma_pct"),
+    uses=("fadd2_per_cycle", "fmul2_per_cycle", "ffma2_per_cycle"),
+    effects=("compute-roof", "pipe-saturated", "issue-slots"),
+    applies=lambda facts: (facts.number("pipe_fma_pct") or 30) >= 30,
 )
-def tensor_cores_unused(facts: Facts, verdict: Verdict) -> Hit | None:
-    """A matrix product by name, at least 30 % of the SM's throughput, and no tensor operation counted.
+def unfused_math(facts: Facts, verdict: Verdict) -> Hit | None:
+    """At least twice as many multiplies and adds that could be pairs as fused multiply-adds, in a busy FMA pipe (30 %).
 
-    The bound moves the counted FP32 and FP16 operations to the bf16 (Volta, Turing: fp16) tensor peak and leaves DRAM.
+    NVIDIA's line is (FADD + FMUL) / all / 2 > 0.1. Compilers fuse by default, and what they leave is mostly no pair
+    (layer norms: as many left as fused): so only min(FADD, FMUL) counts as pairs, and these must be twice the FFMA
+    (heuristic). The bound gives each pair one instruction.
     """
-    if facts.does_tensor is not False:
+    add, multiply, fused = (
+        (facts.number(f"f{kind}_per_cycle") or 0.0) + 2 * (facts.number(f"f{kind}2_per_cycle") or 0.0)
+        for kind in ("add", "mul", "fma")
+    )
+    total = add + multiply + fused
+    pairs = min(add, multiply)
+    if not total or (add + multiply) / total / 2 <= 0.1 or pairs < 2 * fused or facts.is_short or facts.tensor:
         return None
-    if (
-        (facts.sm or 0) < 30
-        or facts.is_short
-        or (facts.number("fp64_flop_per_s") or 0) > (facts.number("fp32_flop_per_s") or 0)
-    ):
+    if verdict.id not in ("compute-bound", "balanced", "latency-bound"):
         return None
-    bound = _bound_on_tensor_cores(facts)
-    hint_is_weak = facts.identity.library == "user"
-    evidence = (facts.evidence("tensor_pct|tensor_type_pct", 5.0), facts.evidence("sm_pct", 30.0))
-    params = {"sm_pct": facts.sm, "precision": facts.identity.precision or "fp32"}
-    return Hit(0.7 if hint_is_weak else 0.85, bound, evidence, params)
+    left = 1 - pairs / total
+    executed = sum(facts.opcodes.values())
+    saved = min(facts.opcode_count("FADD"), facts.opcode_count("FMUL")) / executed if executed else pairs / total
 
+    def factor(name: str) -> float:
+        return left if _is_pipe(name, "fma") else 1 - saved if name.startswith(_ISSUE) else 1.0
 
-def _has_tensor_cores(facts: Facts) -> bool:
-    capability = facts.device.compute_capability
-    # The GTX 16 series is compute capability 7.5 without tensor cores.
-    return capability is not None and capability >= (7, 0) and "GTX 16" not in facts.device.name
-
-
-def _bound_on_tensor_cores(facts: Facts) -> float | None:
-    specs = specs_of(facts.device.name)
-    if specs is None or specs.boost_hz is None:
-        return None
-    peak = specs.peaks.get("tensor-bf16") or specs.peaks.get("tensor-fp16")
-    flops, clock = roofline_of(facts).achieved_flop_per_s, facts.number("sm_clock") or specs.boost_hz
-    if not peak or not flops:
-        return None
-    tensor_time = 100 * flops / (peak * clock / specs.boost_hz)
-    remaining = max(tensor_time, facts.levels.get("dram", 0.0))
-    return max(1.0, 100 / remaining)
+    bound = facts.bound(factor)
+    if bound is not None:
+        bound = min(bound, 1 / left)
+    evidence = (
+        facts.evidence("fadd_per_cycle"), facts.evidence("fmul_per_cycle"), facts.evidence("ffma_per_cycle"),
+        facts.evidence("pipe_fma_pct", 30.0),
+    )  # fmt: skip
+    params = {"pairs_pct": 100 * pairs / (pairs + fused), "saved_pct": 100 * (1 - left)}
+    return Hit(0.5, bound, evidence, params)
 
 
 @rule(
@@ -84,7 +137,7 @@ def _bound_on_tensor_cores(facts: Facts) -> float | None:
     "compute",
     needs=("threads_per_inst", "sm_pct"),
     uses=("branch_uniform_pct",),
-    effects=("compute-roof", "issue-slots"),
+    effects=("compute-roof", "pipe-saturated", "issue-slots"),
 )
 def thread_divergence(facts: Facts, verdict: Verdict) -> Hit | None:
     """Under 24 of 32 threads active an instruction (NVIDIA's threshold)."""
@@ -101,10 +154,67 @@ def thread_divergence(facts: Facts, verdict: Verdict) -> Hit | None:
 
 
 @rule(
+    "predication",
+    "compute",
+    needs=("threads_per_inst", "threads_per_inst_pred", "sm_pct"),
+    effects=("compute-roof", "pipe-saturated", "issue-slots"),
+)
+def predication(facts: Facts, verdict: Verdict) -> Hit | None:
+    """At least 24 of 32 threads take part, fewer than 24 of them with their condition true (NVIDIA's line for both)."""
+    threads, on = facts.number("threads_per_inst"), facts.number("threads_per_inst_pred")
+    if threads is None or not on or threads < 24 or on >= 24 or facts.is_short:
+        return None
+    used = on / threads
+    bound = facts.bound(lambda name: used if name.startswith(("sm__", "smsp__", "idc__")) else 1.0)
+    if bound is not None:
+        bound = min(bound, 1 / used)
+    evidence = (facts.evidence("threads_per_inst_pred", 24.0), facts.evidence("threads_per_inst", 24.0))
+    params = {"threads": threads, "on": on, "off_pct": 100 * (1 - used)}
+    return Hit(0.3 if verdict.id == "memory-bound" else 0.5, bound, evidence, params)
+
+
+@rule(
+    "low-ilp",
+    "compute",
+    needs=(
+        "stall_wait", "stall_short_scoreboard", "warp_latency", "issue_active", "eligible_warps",
+        "achieved_occupancy_pct",
+    ),
+    uses=("stall_long_scoreboard", "shared_wavefronts_excess", "shared_wavefronts", "threads_per_inst"),
+    effects=("stall-wait", "stall-short-scoreboard", "issue-slots"),
+)  # fmt: skip
+def low_ilp(facts: Facts, verdict: Verdict) -> Hit | None:
+    """Warps wait over half of the time for their own arithmetic or shared-memory results, and there are enough warps.
+
+    Latency-bound, under 0.6 issues a cycle (NVIDIA's line) and under one eligible warp. Enough warps: achieved
+    occupancy of at least 60 %, or a matrix product, which has few by design. Silent where a pattern makes the results
+    slow: bank conflicts (10 %), divergent threads, tensor work.
+    """
+    if verdict.id != "latency-bound" or facts.is_short or not facts.starved or (facts.tensor or 0) >= 10:
+        return None
+    if (facts.number("achieved_occupancy_pct") or 0) < 60 and not facts.is_matrix_product:
+        return None
+    conflicts, wavefronts = facts.number("shared_wavefronts_excess"), facts.number("shared_wavefronts")
+    if (conflicts and wavefronts and conflicts / wavefronts >= 0.1) or (facts.number("threads_per_inst") or 32) < 24:
+        return None
+    dependent = sum(facts.stall_share(reason) or 0.0 for reason in ("wait", "short_scoreboard"))
+    if dependent <= 0.5 or (facts.stall_share("long_scoreboard") or 0.0) > dependent:
+        return None
+    bound = min(1 / (1 - min(dependent, 0.99)), facts.latency_bound_gain or math.inf, 1 / (facts.issue or 1.0))
+    latency = facts.number("warp_latency") or 0.0
+    evidence = (
+        facts.evidence("stall_wait"), facts.evidence("stall_short_scoreboard"), facts.evidence("warp_latency"),
+        facts.evidence("issue_active", 0.6), facts.evidence("eligible_warps", 1.0),
+    )  # fmt: skip
+    params = {"dependent_pct": 100 * min(dependent, 1.0), "latency": latency, "issue_pct": 100 * (facts.issue or 0.0)}
+    return Hit(0.45, bound if math.isfinite(bound) else None, evidence, params)
+
+
+@rule(
     "fp64-on-slow-part",
     "compute",
     needs=("pipe_fp64_pct", "device_fp64_ratio"),
-    effects=("compute-roof", "issue-slots", "stall-long-scoreboard"),
+    effects=("compute-roof", "pipe-saturated", "issue-slots", "stall-long-scoreboard"),
 )
 def fp64_on_slow_part(facts: Facts, verdict: Verdict) -> Hit | None:
     """The FP64 pipe is at least 60 % busy on a GPU that runs FP64 at 1/16 of the FP32 rate or less, off DRAM's roof."""
