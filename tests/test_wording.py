@@ -118,8 +118,8 @@ class _Kernel(Kernel):
     concepts: Mapping[str, float]
 
     def value(self, concept: str) -> Value | None:
-        known = self.concepts.get(concept)
-        return None if known is None else Value(known, dictionary()[concept].unit, concept)
+        known, row = self.concepts.get(concept), dictionary()[concept]
+        return None if known is None else Value(known, row.unit, row.names[0] if row.names else concept)
 
     def metric(self, name: str) -> Metric | None:
         return None

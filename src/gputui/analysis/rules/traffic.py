@@ -47,7 +47,7 @@ _LONG_NS = 1e7
         "global_red_sectors",
     ),
     effects=("dram-bandwidth", "stall-long-scoreboard", "issue-slots"),
-    applies=lambda facts: _tiles(facts) is not None or (facts.kernel.duration_ns or 0.0) >= _LONG_NS,
+    applies=lambda facts: _tiles(facts) is not None or (facts.kernel.duration_ns or _LONG_NS) >= _LONG_NS,
 )
 def l2_thrash(facts: Facts, verdict: Verdict) -> Hit | None:
     """DRAM at 60 % or more, and at least 1.5 times the bytes read from it that the kernel's inputs can be.
