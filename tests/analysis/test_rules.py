@@ -579,7 +579,17 @@ def test_an_excess_larger_than_one_directions_sectors_is_the_others_too() -> Non
             "l2_sectors_global": 2000.0, "l2_sectors_global_excess": 1500.0}  # fmt: skip
     loads = find("uncoalesced-load", both)
     assert loads is not None
-    assert loads.params["used_pct"] == pytest.approx(100 * (1 - 500 / 1000))
+    # Each store needs one of its 32 sectors: 31 / 32 of the 1000 are the stores' own, and the rest is the loads'.
+    assert loads.params["used_pct"] == pytest.approx(100 * (1 - (1500 - 1000 * 31 / 32) / 1000))
+
+
+def test_a_request_needs_one_sector_at_least() -> None:
+    most = {**without(STORES, "store_bytes_per_sector", "store_bytes_per_sector_max"),
+            "l2_sectors_global": 2000.0, "l2_sectors_global_excess": 2000.0}  # fmt: skip
+    for id, sectors in (("uncoalesced-store", 32), ("uncoalesced-load", 4)):
+        found = find(id, most)
+        assert found is not None
+        assert found.params["used_pct"] == pytest.approx(100 / sectors)
 
 
 BANKS: Numbers = {

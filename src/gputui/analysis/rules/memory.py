@@ -109,8 +109,10 @@ class _Pattern:
         rates = {d: facts.number(f"{d}_sectors_per_request") or 0.0 for d in ("load", "store")}
         parts = {d: total * sectors[d] / sum(sectors.values()) for d in ("load", "store")}
         wasteful = direction if rates[direction] >= rates[other] else other
-        taken = min(excess, parts[wasteful])
-        own = taken if wasteful == direction else excess - taken
+        # A request needs one sector at least, so it cannot waste them all.
+        most_wasted = {d: parts[d] * (1 - 1 / max(1.0, rates[d])) for d in parts}
+        taken = min(excess, most_wasted[wasteful])
+        own = taken if wasteful == direction else min(excess - taken, most_wasted[direction])
         if self.per_request is not None:
             self.per_request *= parts[direction] / self.sectors
         self.evidence = (facts.evidence("l2_sectors_global_excess", 0.2 * total), facts.evidence("l2_sectors_global"))
