@@ -216,7 +216,7 @@ def _shared_atomics(facts: Facts, verdict: Verdict) -> Hit | None:
     bound = facts.bound(lambda name: kept if name.startswith(("l1tex__data", "l1tex__lsu", "sm__")) else 1.0)
     params = {"share_pct": 100 * share, "turns": turns / executed}
     evidence = (facts.evidence("shared_atom_wavefronts", 0.3 * total), facts.evidence("shared_atom_inst"))
-    return Hit(0.7 if leads else 0.5, bound, evidence, params, "shared")
+    return Hit(0.6 if full else 0.5, bound, evidence, params, "shared")
 
 
 # ------
