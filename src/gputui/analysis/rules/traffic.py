@@ -20,9 +20,15 @@ _DRAM = ("dram__", "fbpa__", "gpu__dram")
 
 
 def _tiles(facts: Facts) -> tuple[int, int] | None:
-    """Columns and rows of a matrix product's two-dimensional grid."""
-    grid = facts.kernel.grid
-    if facts.identity.op_class not in ("gemm", "conv") or grid is None or min(grid[0], grid[1]) < 2:
+    """Columns and rows of a matrix product's two-dimensional grid.
+
+    Not of Triton's, whose second axis is the batch or the split of K, nor of one that says that it is batched: there a
+    block's neighbours share no input.
+    """
+    grid, identity = facts.kernel.grid, facts.identity
+    if identity.op_class != "gemm" or identity.library in ("triton", "inductor") or grid is None:
+        return None
+    if min(grid[0], grid[1]) < 2 or re.search(r"batch|bmm|split_?k|grouped", facts.kernel.demangled, re.IGNORECASE):
         return None
     return grid[0], grid[1]
 
@@ -75,9 +81,10 @@ def l2_thrash(facts: Facts, verdict: Verdict) -> Hit | None:
         lambda name: 1 - reads * (1 - kept) if name.startswith((*_DRAM, "lts__d_sectors_fill")) else 1.0
     )
     params = {"read": read, "inputs": inputs, "times": read / inputs, "l2": facts.number("device_l2_bytes")}
-    variant = "" if inputs == by_tiles else "memory"
-    return Hit(0.5, bound, (facts.evidence("dram_read_bytes", 1.5 * inputs), facts.evidence("dram_pct", 60.0)),
-               params, variant)  # fmt: skip
+    evidence = (facts.evidence("dram_read_bytes", 1.5 * inputs), facts.evidence("dram_pct", 60.0))
+    if inputs == by_tiles:
+        return Hit(0.4, bound, evidence, params)
+    return Hit(0.8, bound, evidence, params, "memory")
 
 
 @rule(
@@ -96,10 +103,11 @@ def l2_thrash(facts: Facts, verdict: Verdict) -> Hit | None:
 def redundant_traffic(facts: Facts, verdict: Verdict) -> Hit | None:
     """Main memory at 60 % or more delivers bytes that the SMs never asked for, or a copy reads what it does not write.
 
-    Asked for is what L2 sent to the SMs and what atomics read: a stream's DRAM reads equal it within 1 % on all GPUs
-    seen. What goes beyond by 20 % of DRAM's bytes is either the other half of a 64-byte fetch (random 4-byte loads on
-    an H200: 1.7 times; fetching 32 bytes instead cured the bytes and was slower) or the reading of sectors that a store
-    then fills only partly (4-byte stores 32 bytes apart: all of it; side by side they took a sixth of the time).
+    Asked for is what L2 sent to the SMs and what atomics read: a stream's DRAM reads equal it within 1 % on most GPUs
+    (additions on a T4: 20 % more). What goes beyond by 20 % of DRAM's bytes is either the other half of a 64-byte fetch
+    (random 4-byte loads on an H200: 1.7 times; fetching 32 bytes instead cured the bytes and was slower) or the reading
+    of sectors that a store then fills only partly (4-byte stores 32 bytes apart: all of it; side by side they took a
+    sixth of the time).
 
     A copy or transpose writes what it reads; over 2.2 times as much read (2 is a conversion to half the size) it reads
     again. Other operations' needs are not known, so nothing is said of them.
