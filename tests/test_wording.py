@@ -74,6 +74,24 @@ FIRES: Mapping[str, Mapping[str, float]] = {
         **SECTORS, "store_bytes_per_sector": 8.0, "store_bytes_per_sector_max": 32.0, "global_store_requests": 1e5,
     },
     "bank-conflicts": {"shared_load_conflicts": 500.0, "shared_load_wavefronts": 1000.0},
+    "partial-sectors": {
+        "sm_pct": 10.0, "memory_pct": 80.0, "l2_pct": 80.0, "global_store_sectors": 5e6, "global_store_requests": 1e6,
+        "store_bytes_per_sector": 25.6, "store_bytes_per_sector_max": 32.0,
+    },
+    "l2-thrash": {
+        "dram_pct": 80.0, "dram_read_bytes": 3e11, "device_memory_bytes": 1e11, "global_load_sectors": 1e10,
+        "duration": 1e9,
+    },
+    "redundant-traffic": {"dram_pct": 80.0, "dram_read_bytes": 2e9, "l2_to_l1_bytes": 1e9},
+    "atomic-contention": {
+        **LATENCY, "global_red_sectors": 8e6, "global_red_requests": 1e6, "l2_sectors_from_l1": 1e7,
+    },
+    "sysmem-traffic": {
+        **LATENCY, "sysmem_miss_sectors": 1e6, "duration": 1e6, "dram_peak_bytes_per_s": 1e12,
+    },
+    "l2-compression": {
+        "l2_compression_success_pct": 5.0, "l2_compression_input_sectors": 1e6, "l2_sectors": 2e6,
+    },
     "register-spill": {"local_load_sectors": 1000.0, "local_load_inst": 10.0, "inst_executed": 100.0},
     "compute-roof": {"sm_pct": 90.0},
     "tensor-roof": {**LATENCY, "tensor_pct": 80.0},
@@ -132,8 +150,8 @@ class _Kernel(Kernel):
     metrics: Mapping[str, Metric]
 
     def value(self, concept: str) -> Value | None:
-        known = self.concepts.get(concept)
-        return None if known is None else Value(known, dictionary()[concept].unit, concept)
+        known, row = self.concepts.get(concept), dictionary()[concept]
+        return None if known is None else Value(known, row.unit, row.names[0] if row.names else concept)
 
     def metric(self, name: str) -> Metric | None:
         return self.metrics.get(name)

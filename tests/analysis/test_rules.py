@@ -580,7 +580,17 @@ def test_an_excess_larger_than_one_directions_sectors_is_the_others_too() -> Non
             "l2_sectors_global": 2000.0, "l2_sectors_global_excess": 1500.0}  # fmt: skip
     loads = find("uncoalesced-load", both)
     assert loads is not None
-    assert loads.params["used_pct"] == pytest.approx(100 * (1 - 500 / 1000))
+    # Each store needs one of its 32 sectors: 31 / 32 of the 1000 are the stores' own, and the rest is the loads'.
+    assert loads.params["used_pct"] == pytest.approx(100 * (1 - (1500 - 1000 * 31 / 32) / 1000))
+
+
+def test_a_request_needs_one_sector_at_least() -> None:
+    most = {**without(STORES, "store_bytes_per_sector", "store_bytes_per_sector_max"),
+            "l2_sectors_global": 2000.0, "l2_sectors_global_excess": 2000.0}  # fmt: skip
+    for id, sectors in (("uncoalesced-store", 32), ("uncoalesced-load", 4)):
+        found = find(id, most)
+        assert found is not None
+        assert found.params["used_pct"] == pytest.approx(100 / sectors)
 
 
 BANKS: Numbers = {
@@ -608,7 +618,9 @@ def test_bank_conflicts_of_a_waiting_kernel_count_where_it_waits_for_shared_memo
             **memory_parts(l1tex__data_bank_reads=20, lts__t_sectors=40)}  # fmt: skip
     waits = {"warp_latency": 10.0, "stall_short_scoreboard": 2.0, "stall_mio_throttle": 2.0}
     assert bound("bank-conflicts", idle) == 1.0
-    assert bound("bank-conflicts", {**idle, **waits}) == 100 / 40
+    # Of the time 0.4 is spent waiting for shared memory; L2's 40 % would allow 2.5 times.
+    assert bound("bank-conflicts", {**idle, **waits}) == pytest.approx(1 / (1 - 0.4))
+    assert bound("bank-conflicts", {**idle, **waits, "stall_mio_throttle": 5.0}) == 100 / 40
     assert bound("bank-conflicts", {**idle, **waits, "stall_mio_throttle": 0.9}) == 1.0
 
 
@@ -829,6 +841,25 @@ def test_no_fp64_on_slow_part(other: Numbers) -> None:
 # Not checked
 # -----------
 
+TRAFFIC: Mapping[str, Numbers] = {
+    "partial-sectors": {
+        **WAITING, "memory_pct": 80.0, "l2_pct": 80.0, "global_store_sectors": 5e6, "global_store_requests": 1e6,
+        "store_bytes_per_sector": 25.6, "store_bytes_per_sector_max": 32.0,
+    },
+    "l2-thrash": {
+        **WAITING, "dram_pct": 80.0, "dram_read_bytes": 3e11, "device_memory_bytes": 1e11, "global_load_sectors": 1e10,
+        "duration": 1e9,
+    },
+    "redundant-traffic": {**WAITING, "dram_pct": 80.0, "dram_read_bytes": 2e9, "l2_to_l1_bytes": 1e9},
+    "atomic-contention": {
+        **WAITING, "global_red_sectors": 8e6, "global_red_requests": 1e6, "l2_sectors_from_l1": 1e7,
+    },
+    "sysmem-traffic": {**WAITING, "sysmem_miss_sectors": 1e6},
+    "l2-compression": {
+        **WAITING, "l2_compression_success_pct": 5.0, "l2_compression_input_sectors": 1e6, "l2_sectors": 2e6,
+    },
+}  # fmt: skip
+
 HITS: Mapping[str, tuple[Numbers, str, Device]] = {
     "too-short": ({**WAITING, "duration": 4000.0}, "kernel", DEVICE),
     "clock-locked": ({**WAITING, "sm_clock": 0.5e9, "device_clock_khz": 1e6}, "kernel", DEVICE),
@@ -848,6 +879,7 @@ HITS: Mapping[str, tuple[Numbers, str, Device]] = {
     "uncoalesced-store": (STORES, "kernel", DEVICE),
     "bank-conflicts": (BANKS, "kernel", DEVICE),
     "register-spill": (SPILL, "kernel", DEVICE),
+    **{id: (values, "kernel", A100 if id == "l2-compression" else DEVICE) for id, values in TRAFFIC.items()},
     "compute-roof": (COMPUTE, "kernel", DEVICE),
     "tensor-roof": (TENSOR, "kernel", DEVICE),
     "tensor-cores-unused": (GEMM, "sgemm", A100),
@@ -885,4 +917,4 @@ def test_rules_without_needs_always_run(id: str) -> None:
 
 
 def test_the_rules_are_these() -> None:
-    assert len(all_rules()) == 40
+    assert len(all_rules()) == 46

@@ -9,7 +9,6 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -204,7 +203,7 @@ def base_name(name: str) -> str:
 @cache
 def counters() -> frozenset[str]:
     """Every hardware counter's name, of all chips and versions in the list."""
-    packed = resources.files("gputui.data").joinpath("metric_presence.csv.gz").read_bytes()
+    packed = Path(__file__).with_name("metric_presence.csv.gz").read_bytes()
     return frozenset(row["metric"] for row in csv.DictReader(io.StringIO(gzip.decompress(packed).decode())))
 
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from gputui.analysis.finding import NotChecked
+from gputui.analysis.rules import all_rules
 from gputui.model.metrics import dictionary
-from gputui.render.collect import collect_command
+from gputui.render.collect import NotTold, collect_command, not_told
+from gputui.wording import wording
 
 FULL = "ncu --set full --import-source yes -o again YOUR_PROGRAM"
 
@@ -39,3 +42,39 @@ def test_every_section_of_the_dictionary_is_one_of_ncus(section: str) -> None:
         "SpeedOfLight_HierarchicalSingleRooflineChart", "SpeedOfLight_HierarchicalTensorRooflineChart",
         "SpeedOfLight_RooflineChart", "WarpStateStats", "WorkloadDistribution", "device", "metrics",
     }  # fmt: skip
+
+
+def unchecked(*ids: str, available: bool = True) -> list[NotChecked]:
+    return [NotChecked(id, all_rules()[id].family, ("x",), ("WarpStateStats",), available) for id in ids]
+
+
+WARPS = "ncu --section WarpStateStats --section SpeedOfLight -o again YOUR_PROGRAM"
+FEW = ("stall-barrier", "issue-slots", "thread-divergence", "bank-conflicts")
+
+
+def test_few_findings_are_named() -> None:
+    told = not_told(unchecked(*FEW[:2]), wording())
+    names = [wording().finding_name(id) for id in FEW[:2]]
+    assert told == NotTold(", ".join(names), WARPS, None)
+
+
+def test_many_are_counted_by_family() -> None:
+    told = not_told(unchecked(*FEW, "stall-long-scoreboard"), wording())
+    assert told.what == "5 findings (stalls 3, compute 1, memory 1)"
+
+
+def test_what_the_gpu_cannot_count_is_not_collected() -> None:
+    told = not_told([*unchecked("stall-barrier"), *unchecked("dram-bandwidth", available=False)], wording())
+    assert (told.command, told.never) == (WARPS, wording().finding_name("dram-bandwidth"))
+    never = not_told(unchecked("dram-bandwidth", available=False), wording())
+    assert (never.what, never.command) == (None, None)
+
+
+def test_nothing_unchecked_says_nothing() -> None:
+    assert not_told([], wording()) == NotTold(None, None, None)
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+def test_every_family_has_a_name(language: str) -> None:
+    for family in {rule.family for rule in all_rules().values()}:
+        assert wording(language).text(f"explain.family.{family}")

@@ -80,3 +80,13 @@ def test_a_report_without_kernels_is_an_empty_list() -> None:
     answer = as_json(make_report())
     assert answer["kernels"] == []
     assert answer["report"]["not_told"] == []
+
+
+def test_what_a_gpu_cannot_count_has_no_command() -> None:
+    answer = as_json(make_report("copy_a", device=Device("NVIDIA B200", (10, 0), 148)))
+    told = {one["id"]: one for one in answer["report"]["not_told"]}
+    assert (told["sysmem-traffic"]["available"], told["sysmem-traffic"]["command"]) == (False, None)
+    assert told["uncoalesced-load"]["available"]
+    assert told["uncoalesced-load"]["command"].startswith("ncu ")
+    (kernel,) = answer["kernels"]
+    assert {one["id"] for one in kernel["not_checked"] if not one["available"]} == {"sysmem-traffic"}

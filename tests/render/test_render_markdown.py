@@ -77,3 +77,9 @@ def test_hostile_names_keep_the_table_a_table() -> None:
     rows = [line for line in markdown(hostile_report()).splitlines() if line.startswith("| 11 %")]
     assert len(rows) == len(HOSTILE)
     assert {len(re.findall(r"(?<!\\)(?:\\\\)*\|", row)) for row in rows} == {5}
+
+
+def test_what_the_report_cannot_tell_is_its_last_word() -> None:
+    assert markdown(make_report("copy_a")).splitlines()[-1] == (
+        "To collect it: `ncu --set full --import-source yes -o again YOUR_PROGRAM`"
+    )

@@ -9,6 +9,7 @@ from render_builder import MEMORY_BOUND, hostile_report, make_report
 from rich.console import Console
 
 from gputui.analysis.engine import diagnose_all
+from gputui.model.device import Device
 from gputui.model.report import Notice, Report
 from gputui.render.text import SHOWN_KERNELS, report_text
 from gputui.terminal import safe
@@ -133,3 +134,16 @@ def test_nothing_hostile_reaches_the_terminal(language: str) -> None:
 def test_markup_and_placeholders_in_names_are_shown_as_they_are() -> None:
     text = printed(make_report("[bold red]x[/bold red] {dram_pct:pct} {0} %s :smile:"))
     assert "[bold red]x[/bold red] {dram_pct:pct} {0} %s :smile:" in text
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+def test_what_a_basic_report_cannot_tell_fits_four_lines(language: str) -> None:
+    words = wording(language)
+    report = make_report("walk", device=Device("NVIDIA B200", (10, 0), 148))
+    (what, *rest) = printed(report, language, width=80).partition(words.text("explain.not-told"))[2].splitlines()
+    unchecked = [one for one in diagnose_all(report)[0].not_checked if one.available]
+    assert str(len(unchecked)) in what
+    assert len(rest) <= 3
+    assert any("ncu --set full" in line for line in rest)
+    never = f"{words.text('explain.not-told-never')} {words.finding_name('sysmem-traffic')}"
+    assert rest[-1] == never

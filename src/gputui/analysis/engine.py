@@ -17,13 +17,15 @@ from gputui.analysis.rules import all_rules
 from gputui.analysis.verdict import settle, verdict_of
 from gputui.model.kernel import Kernel
 from gputui.model.metrics import dictionary, names_of
+from gputui.model.presence import can_tell
 from gputui.model.report import Report, Session
 
 WASTE = frozenset(
     {
         "uncoalesced-load", "uncoalesced-store", "bank-conflicts", "partial-warp", "register-spill",
         "thread-divergence", "tensor-cores-unused", "fp64-on-slow-part", "tf32-off", "fp16-without-tensor",
-        "unfused-math", "predication", "hopper-features-unused", "blackwell-features-unused",
+        "unfused-math", "predication", "hopper-features-unused", "blackwell-features-unused", "partial-sectors",
+        "l2-thrash", "redundant-traffic", "atomic-contention",
     }
 )  # fmt: skip
 """Findings of work that need not be done: a kernel with one of 10 % or more is not at its roof."""
@@ -99,7 +101,8 @@ def diagnose(kernel: Kernel, launches: int = 1, session: Session | None = None) 
         missing = rule.missing(facts)
         if missing:
             sections = tuple(dict.fromkeys(table[concept].section for concept in missing))
-            not_checked.append(NotChecked(rule.id, missing, sections))
+            available = all(can_tell(concept, kernel.device) for concept in missing)
+            not_checked.append(NotChecked(rule.id, rule.family, missing, sections, available))
             continue
         hit = rule.check(facts, verdict)
         if hit is not None:

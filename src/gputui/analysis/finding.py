@@ -53,11 +53,16 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class NotChecked:
-    """A rule that could not run: ``needs`` are the concepts that the report lacks, ``sections`` what collects them."""
+    """A rule that could not run: ``needs`` are the concepts that the report lacks, ``sections`` what collects them.
+
+    ``available`` says whether this GPU has such counters at all: where not, collecting again does not help.
+    """
 
     id: str
+    family: str
     needs: tuple[str, ...]
     sections: tuple[str, ...]
+    available: bool = True
 
 
 VerdictId = Literal[

@@ -1,8 +1,18 @@
-"""The ncu command that collects what a report lacks."""
+"""What a report cannot tell, in a few words, and the ncu command that collects it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gputui.analysis.finding import NotChecked
+    from gputui.wording import Wording
+
+_NAMED = 4
+"""Up to so many findings are named one by one; more are counted by family."""
 
 PROGRAM = "YOUR_PROGRAM"
 """Stands for the profiled program and its arguments."""
@@ -15,3 +25,41 @@ def collect_command(sections: Iterable[str]) -> str:
         chosen = " ".join(f"--section {section}" for section in dict.fromkeys((wanted[0], "SpeedOfLight")))
         return f"ncu {chosen} -o again {PROGRAM}"
     return f"ncu --set full --import-source yes -o again {PROGRAM}"
+
+
+@dataclass(frozen=True, slots=True)
+class NotTold:
+    """``what`` collecting again with ``command`` would tell; ``never``: what this GPU has no counters for.
+
+    ``None`` where there is no such finding.
+    """
+
+    what: str | None
+    command: str | None
+    never: str | None
+
+
+def not_told(unchecked: Iterable[NotChecked], words: Wording) -> NotTold:
+    """The findings that could not be looked for, short enough for a line or two."""
+    unchecked = tuple(unchecked)
+    missing = [one for one in unchecked if one.available]
+    never = [one for one in unchecked if not one.available]
+    return NotTold(
+        what=_named(missing, words) if missing else None,
+        command=collect_command(section for one in missing for section in one.sections) if missing else None,
+        never=_named(never, words) if never else None,
+    )
+
+
+def _named(findings: Sequence[NotChecked], words: Wording) -> str:
+    if len(findings) <= _NAMED:
+        return ", ".join(words.finding_name(one.id) for one in findings)
+    families = Counter(one.family for one in findings)
+    return words.text(
+        "explain.not-told-count",
+        count=len(findings),
+        families=", ".join(
+            words.text("explain.not-told-family", family=words.text(f"explain.family.{family}"), count=count)
+            for family, count in families.most_common()
+        ),
+    )

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from gputui import units
+from gputui.render.collect import not_told
 from gputui.render.text import gain, gauge_rows, group_by_function, level_of, sureness
 from gputui.terminal import safe
 
@@ -54,6 +55,7 @@ def report_markdown(
         )
     for launches in groups:
         lines += ["", kernel_markdown(launches[0], words, level)]
+    lines += _not_told(groups, words)
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -83,3 +85,14 @@ def _kernel(diagnosis: Diagnosis, words: Wording, level: ReaderLevel) -> Iterabl
             threshold = "" if one.threshold is None else f" ({units.quantity(one.threshold, one.unit)})"
             value = units.quantity(one.value, one.unit)
             yield f"- {words.text('explain.evidence')}: `{safe(one.metric)}` = {value}{threshold}"
+
+
+def _not_told(groups: Sequence[Sequence[Diagnosis]], words: Wording) -> Iterable[str]:
+    told = not_told(groups[0][0].not_checked if groups else (), words)
+    if told.what is not None:
+        yield ""
+        yield f"{words.text('explain.not-told')} {escape(told.what)}  "
+        yield words.text("explain.not-told-command", command=f"`{told.command}`")
+    if told.never is not None:
+        yield ""
+        yield f"{words.text('explain.not-told-never')} {escape(told.never)}"

@@ -92,7 +92,13 @@ def kernel_json(diagnosis: Diagnosis, words: Wording) -> dict[str, Any]:
             _finding_json(finding, diagnosis, words) for finding in (*diagnosis.findings, *diagnosis.validity)
         ],
         "not_checked": [
-            {"id": one.id, "needs": list(one.needs), "sections": list(one.sections)} for one in diagnosis.not_checked
+            {
+                "id": one.id,
+                "needs": list(one.needs),
+                "sections": list(one.sections),
+                "available": one.available,
+            }
+            for one in diagnosis.not_checked
         ],
     }
 
@@ -124,13 +130,21 @@ def _finding_json(finding: Finding, diagnosis: Diagnosis, words: Wording) -> dic
 
 
 def _not_told(report: Report, diagnoses: list[Diagnosis]) -> list[dict[str, Any]]:
-    """What no kernel of the report could be checked for, and the command that collects it."""
+    """What no kernel of the report could be checked for, and the command that collects it.
+
+    ``available`` is false, and there is no command, where the GPU has no such counters.
+    """
     unchecked = [{one.id: one for one in diagnosis.not_checked} for diagnosis in diagnoses]
     if not unchecked:
         return []
     everywhere = set.intersection(*(set(one) for one in unchecked))
     return [
-        {"id": one.id, "needs": list(one.needs), "command": collect_command(one.sections)}
+        {
+            "id": one.id,
+            "needs": list(one.needs),
+            "available": one.available,
+            "command": collect_command(one.sections) if one.available else None,
+        }
         for one in unchecked[0].values()
         if one.id in everywhere
     ]

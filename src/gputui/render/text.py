@@ -12,7 +12,7 @@ from rich.text import Text
 from gputui import units
 from gputui.paint.bars import bar
 from gputui.paint.grid import shorten
-from gputui.render.collect import collect_command
+from gputui.render.collect import not_told
 from gputui.terminal import safe
 
 if TYPE_CHECKING:
@@ -261,17 +261,15 @@ def _kernel_table(
 
 
 def _not_told(groups: Sequence[Sequence[Diagnosis]], words: Wording) -> Iterable[RenderableType]:
-    if not groups:
-        return
-    unchecked = groups[0][0].not_checked
-    if not unchecked:
-        return
-    yield Text()
-    yield Text(words.text("explain.not-told"), style="bold")
-    names = ", ".join(words.finding_name(one.id) for one in unchecked)
-    yield Padding(Text(names), (0, 0, 0, 2))
-    sections = [section for one in unchecked for section in one.sections]
-    yield Padding(Text(words.text("explain.not-told-command", command=collect_command(sections))), (0, 0, 0, 2))
+    told = not_told(groups[0][0].not_checked if groups else (), words)
+    if told.what is not None:
+        yield Text()
+        yield Text(f"{words.text('explain.not-told')} {told.what}")
+        yield Padding(Text(words.text("explain.not-told-command", command=told.command)), (0, 0, 0, 2))
+    if told.never is not None:
+        if told.what is None:
+            yield Text()
+        yield Text(f"{words.text('explain.not-told-never')} {told.never}", style="dim")
 
 
 def _dim(dim: tuple[int, int, int] | None) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from gputui.analysis.finding import Evidence, Finding
+from gputui.model.presence import can_tell
 
 if TYPE_CHECKING:
     from gputui.analysis.facts import Facts
@@ -49,11 +50,10 @@ class Rule:
     check: Check
 
     def missing(self, facts: Facts) -> tuple[str, ...]:
-        """The needs that this kernel's report lacks; of alternatives, the first."""
+        """The needs that this kernel's report lacks; of alternatives, the first that its GPU can tell."""
+        lacking = (need.split("|") for need in self.needs if all(facts.number(one) is None for one in need.split("|")))
         return tuple(
-            need.split("|")[0]
-            for need in self.needs
-            if all(facts.number(concept) is None for concept in need.split("|"))
+            next((concept for concept in options if can_tell(concept, facts.device)), options[0]) for options in lacking
         )
 
     @property
@@ -93,6 +93,15 @@ def rule(
 
 def all_rules() -> Mapping[str, Rule]:
     """Every rule by id."""
-    from gputui.analysis.rules import compute, launch, memory, occupancy, stalls, tensor, validity  # noqa: F401
+    from gputui.analysis.rules import (  # noqa: F401
+        compute,
+        launch,
+        memory,
+        occupancy,
+        stalls,
+        tensor,
+        traffic,
+        validity,
+    )
 
     return RULES

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from gputui.analysis.facts import Facts
 from gputui.analysis.finding import Evidence, Verdict
 from gputui.analysis.rules import Hit, rule
@@ -48,7 +50,7 @@ def l2_bandwidth(facts: Facts, verdict: Verdict) -> Hit | None:
         return None
     bound = facts.bound(lambda name: 0.0 if name.startswith(("lts__", "ltc__", "syslts__")) else 1.0)
     params = {"l2_pct": facts.levels["l2"], "dram_pct": facts.levels.get("dram")}
-    return Hit(0.5, bound, (facts.evidence("l2_pct", 60.0),), params)
+    return Hit(0.5, bound, (facts.evidence("l2_pct", 60.0),), params, _alone(facts))
 
 
 @rule("l1-bandwidth", "memory", needs=("l1_elapsed_pct|l1_pct",), effects=("issue-slots",))
@@ -62,7 +64,12 @@ def l1_bandwidth(facts: Facts, verdict: Verdict) -> Hit | None:
     )
     concepts = "sm_pct" if facts.moves_data and l1 == facts.sm else "l1_elapsed_pct|l1_pct"
     params = {"l1_pct": l1, "dram_pct": facts.levels.get("dram")}
-    return Hit(0.55, bound, (facts.evidence(concepts, 60.0),), params)
+    return Hit(0.55, bound, (facts.evidence(concepts, 60.0),), params, _alone(facts))
+
+
+def _alone(facts: Facts) -> str:
+    """GPUs that share the computer's memory count no DRAM: then nothing is said of it."""
+    return "" if "dram" in facts.levels else "alone"
 
 
 class _Pattern:
@@ -82,6 +89,11 @@ class _Pattern:
         self.per_request = self.sectors / requests if requests else None
         self.evidence: tuple[Evidence, ...] = ()
         self.used = self._used(facts, direction, other, sectors)
+        # Of the sectors that L1 fetches, the threads' own bytes fill at most this part: loads that hit in L1 use the
+        # rest of a sector that is there already.
+        hits = facts.number("global_load_hit_pct") or facts.number("l1_hit_pct") or 0.0
+        below = (self.used or 0.0) / max(0.01, 1 - hits / 100)
+        self.used_below = min(1.0, below) if direction == "load" else self.used or 0.0
 
     def _used(self, facts: Facts, direction: str, other: str, sectors: dict[str, float]) -> float | None:
         got, most = (facts.number(f"{direction}_bytes_per_sector{part}") for part in ("", "_max"))
@@ -97,8 +109,10 @@ class _Pattern:
         rates = {d: facts.number(f"{d}_sectors_per_request") or 0.0 for d in ("load", "store")}
         parts = {d: total * sectors[d] / sum(sectors.values()) for d in ("load", "store")}
         wasteful = direction if rates[direction] >= rates[other] else other
-        taken = min(excess, parts[wasteful])
-        own = taken if wasteful == direction else excess - taken
+        # A request needs one sector at least, so it cannot waste them all.
+        most_wasted = {d: parts[d] * (1 - 1 / max(1.0, rates[d])) for d in parts}
+        taken = min(excess, most_wasted[wasteful])
+        own = taken if wasteful == direction else min(excess - taken, most_wasted[direction])
         if self.per_request is not None:
             self.per_request *= parts[direction] / self.sectors
         self.evidence = (facts.evidence("l2_sectors_global_excess", 0.2 * total), facts.evidence("l2_sectors_global"))
@@ -108,8 +122,8 @@ class _Pattern:
 _PATTERN_USES = (
     "global_load_requests", "global_store_requests", "load_sectors_per_request", "store_sectors_per_request",
     "load_bytes_per_sector_max", "store_bytes_per_sector_max", "l1_hit_pct", "dram_pct", "dram_read_bytes",
-    "dram_bytes", "global_load_sectors", "global_store_sectors", "global_load_hit_pct", "l2_sectors_from_l1",
-    "l2_sectors_global",
+    "dram_write_bytes", "dram_bytes", "global_load_sectors", "global_store_sectors", "global_load_hit_pct",
+    "l2_sectors_from_l1", "l2_sectors_global", "l2_to_l1_bytes", "global_atom_sectors", "global_red_sectors",
 )  # fmt: skip
 
 
@@ -118,18 +132,40 @@ def _uncoalesced(facts: Facts, verdict: Verdict, direction: str) -> Hit | None:
     pattern = _Pattern(facts, direction)
     if pattern.used is None or pattern.used >= 0.8 or pattern.share < 0.05 or facts.is_short:
         return None
-    used, share = pattern.used, pattern.share
-    # Of the sectors that L1 fetches, the threads' own bytes fill at most this part: loads that hit in L1 use the rest
-    # of a sector that is there already.
-    hits = facts.number("global_load_hit_pct") or facts.number("l1_hit_pct") or 0.0
-    used_below = used if direction == "store" else min(1.0, used / max(0.01, 1 - hits / 100))
-    dram_reads = _share_of_reads(facts)
+    share = pattern.share
+    factor = _without_waste(facts, pattern, direction)
+    confidence = 0.85 if verdict.id == "memory-bound" else 0.6 * min(1.0, 2 * share)
+    # Sectors that L1 serves again cost little (float4 row loads on an H100: +3 % DRAM bytes), and gathers are irregular
+    # by nature.
+    absorbed = direction == "load" and pattern.used_below >= 0.8 and facts.level != "l1"
+    bound = facts.bound(factor)
+    if absorbed and bound is not None:
+        bound = min(bound, facts.relief(factor))
+    if absorbed or facts.identity.op_class in ("embedding", "sparse", "sort-scan"):
+        confidence /= 2
+    params = {
+        "used_pct": 100 * pattern.used,
+        "used_bytes": 32 * pattern.used,
+        "sectors": pattern.per_request,
+        "ideal": None if pattern.per_request is None else max(1.0, pattern.per_request * pattern.used),
+        "wasted_pct": 100 * (1 - pattern.used),
+    }
+    return Hit(confidence, bound, pattern.evidence, params, "absorbed" if absorbed else "")
+
+
+def _without_waste(facts: Facts, pattern: _Pattern, direction: str) -> Callable[[str], float]:
+    """To what part of itself each unit's work shrinks once this direction moves only the bytes that it uses."""
+    used, used_below, share = pattern.used or 0.0, pattern.used_below, pattern.share
+    fills, dram = (
+        _dram_without_waste(facts, pattern) if direction == "store" else (used_below, _reads(facts, used_below))
+    )
 
     def factor(name: str) -> float:
         if name.startswith(("dram__", "fbpa__", "gpu__dram")):
-            # Partly written sectors are merged in L2, so stores waste no DRAM.
-            return 1 - (1 - used_below) * dram_reads if direction == "load" else 1.0
-        if name.startswith(("lts__lts2xbar", "l1tex__m_xbar2l1tex", "lts__d_sectors_fill")):
+            return dram
+        if name.startswith("lts__d_sectors_fill"):
+            return fills
+        if name.startswith(("lts__lts2xbar", "l1tex__m_xbar2l1tex")):
             return used_below if direction == "load" else 1.0
         if name.startswith(("lts__xbar2lts", "l1tex__m_l1tex2xbar")):
             return used_below if direction == "store" else 1.0
@@ -139,28 +175,36 @@ def _uncoalesced(facts: Facts, verdict: Verdict, direction: str) -> Hit | None:
             return 1 - (1 - used) * share
         return 1.0
 
-    confidence = 0.85 if verdict.id == "memory-bound" else 0.6 * min(1.0, 2 * share)
-    # Sectors that L1 serves again cost little (float4 row loads on an H100: +3 % DRAM bytes), and gathers are irregular
-    # by nature.
-    absorbed = direction == "load" and used_below >= 0.8 and facts.level != "l1"
-    bound = facts.bound(factor)
-    if absorbed and bound is not None:
-        bound = min(bound, facts.relief(factor))
-    if absorbed or facts.identity.op_class in ("embedding", "sparse", "sort-scan"):
-        confidence /= 2
-    params = {
-        "used_pct": 100 * used,
-        "used_bytes": 32 * used,
-        "sectors": pattern.per_request,
-        "ideal": None if pattern.per_request is None else max(1.0, pattern.per_request * used),
-        "wasted_pct": 100 * (1 - used),
-    }
-    return Hit(confidence, bound, pattern.evidence, params, "absorbed" if absorbed else "")
+    return factor
 
 
-def _share_of_reads(facts: Facts) -> float:
+def _reads(facts: Facts, used_below: float) -> float:
+    """DRAM's part that remains of loads which use this share of what L2 brings."""
     read, both = facts.number("dram_read_bytes"), facts.number("dram_bytes")
-    return min(1.0, read / both) if read is not None and both else 1.0
+    return 1 - (1 - used_below) * (min(1.0, read / both) if read is not None and both else 1.0)
+
+
+def _dram_without_waste(facts: Facts, pattern: _Pattern) -> tuple[float, float]:
+    """What remains of L2's fills and of DRAM's bytes once each store fills its sectors.
+
+    L2 merges the parts of a sector that come soon after one another: a transpose's column-wise stores waste no DRAM.
+    Where the writes to DRAM are more than the stored bytes they were not merged, and each half-written sector was read
+    first (4-byte stores 32 bytes apart on an H200: as many bytes read as written, and nothing loaded).
+    """
+    read, written = facts.number("dram_read_bytes"), facts.number("dram_write_bytes")
+    if pattern.used is None or read is None or not written:
+        return 1.0, 1.0
+    moved = 32 * pattern.sectors
+    kept = max(written - moved * (1 - pattern.used), min(written, moved * pattern.used))
+    wanted = bytes_asked_for(facts)
+    fills = 0.0 if wanted is None else min(max(0.0, read - wanted), moved)
+    return (1 - fills / read if read else 1.0), (read - fills + kept) / (read + written)
+
+
+def bytes_asked_for(facts: Facts) -> float | None:
+    """The bytes that the SMs wanted from L2: what it sent them, and the sectors that atomics read inside it."""
+    sent = facts.number("l2_to_l1_bytes")
+    return None if sent is None else sent + 32 * (sum_of(facts, "global_atom_sectors", "global_red_sectors") or 0.0)
 
 
 @rule(
@@ -168,7 +212,7 @@ def _share_of_reads(facts: Facts) -> float:
     "memory",
     needs=("load_bytes_per_sector|l2_sectors_global_excess", "global_load_sectors", "global_load_requests"),
     uses=_PATTERN_USES,
-    effects=(*_LATENCY_EFFECTS, "stall-lg-throttle"),
+    effects=(*_LATENCY_EFFECTS, "stall-lg-throttle", "redundant-traffic"),
 )
 def uncoalesced_load(facts: Facts, verdict: Verdict) -> Hit | None:
     return _uncoalesced(facts, verdict, "load")
@@ -179,10 +223,63 @@ def uncoalesced_load(facts: Facts, verdict: Verdict) -> Hit | None:
     "memory",
     needs=("store_bytes_per_sector|l2_sectors_global_excess", "global_store_sectors", "global_store_requests"),
     uses=_PATTERN_USES,
-    effects=(*_LATENCY_EFFECTS, "stall-lg-throttle", "stall-drain"),
+    effects=(*_LATENCY_EFFECTS, "stall-lg-throttle", "stall-drain", "redundant-traffic"),
 )
 def uncoalesced_store(facts: Facts, verdict: Verdict) -> Hit | None:
     return _uncoalesced(facts, verdict, "store")
+
+
+@rule(
+    "partial-sectors",
+    "memory",
+    needs=(
+        "load_bytes_per_sector|store_bytes_per_sector|l2_sectors_global_excess",
+        "global_load_sectors|global_store_sectors", "global_load_requests|global_store_requests",
+    ),
+    uses=_PATTERN_USES,
+    effects=("l2-bandwidth", "l1-bandwidth", "stall-lg-throttle", "issue-slots"),
+)  # fmt: skip
+def partial_sectors(facts: Facts, verdict: Verdict) -> Hit | None:
+    """A warp's whole row of 4, 8 or 16 sectors that takes one more, because it starts inside a sector.
+
+    From 80 % of the bytes used, so never together with the uncoalesced findings. Mostly it costs nothing: the
+    neighbouring warp needs the shared sector too, and L1 has it (a copy shifted by 4 bytes on an H200: 3 % slower).
+    Stores have no such luck where L2 is the limit: a fill shifted by 4 bytes took 1.6 times as long. Told only where
+    the busiest unit is relieved.
+    """
+    best: Hit | None = None
+    for direction in ("load", "store"):
+        pattern = _Pattern(facts, direction)
+        ideal = _whole_row(pattern)
+        if ideal is None or pattern.used is None or pattern.share < 0.05 or facts.is_short:
+            continue
+        gain = facts.relief(_aligned(_without_waste(facts, pattern, direction), direction, ideal))
+        if gain < 1.02 or (best is not None and gain <= (best.max_speedup or 1.0)):
+            continue
+        params = {"sectors": pattern.per_request, "ideal": ideal, "used_pct": 100 * pattern.used}
+        confidence = 0.6 if verdict.id == "memory-bound" else 0.4
+        best = Hit(confidence, gain, pattern.evidence, params, "store" if direction == "store" else "")
+    return best
+
+
+def _whole_row(pattern: _Pattern) -> int | None:
+    """The sectors of a row of 32 aligned accesses of 4, 8 or 16 bytes, where the pattern takes one more than that."""
+    if pattern.used is None or not 0.8 <= pattern.used < 0.97 or pattern.per_request is None:
+        return None
+    needed = pattern.per_request * pattern.used
+    row = min((4, 8, 16), key=lambda sectors: abs(sectors - needed))
+    return row if abs(row - needed) <= 0.1 * row and 0.5 <= pattern.per_request - needed <= 1.2 else None
+
+
+def _aligned(factor: Callable[[str], float], direction: str, ideal: int) -> Callable[[str], float]:
+    """On their way to L2 the two half-filled sectors of a store take as long as four full ones (measured: 3.5)."""
+
+    def with_edges(name: str) -> float:
+        if direction == "store" and name.startswith(("lts__xbar2lts", "l1tex__m_l1tex2xbar", "lts__t_tag_requests")):
+            return ideal / (ideal + 3)
+        return factor(name)
+
+    return with_edges
 
 
 @rule(
@@ -204,8 +301,8 @@ def bank_conflicts(facts: Facts, verdict: Verdict) -> Hit | None:
     if excess is not None and wavefronts:
         share, concept = excess / wavefronts, "shared_wavefronts_excess"
     else:
-        conflicts = _sum(facts, "shared_load_conflicts", "shared_store_conflicts")
-        counted = _sum(facts, "shared_load_wavefronts", "shared_store_wavefronts")
+        conflicts = sum_of(facts, "shared_load_conflicts", "shared_store_conflicts")
+        counted = sum_of(facts, "shared_load_wavefronts", "shared_store_wavefronts")
         if not counted or conflicts is None:
             return None
         share, wavefronts, concept = conflicts / counted, counted, "shared_load_conflicts|shared_store_conflicts"
@@ -216,11 +313,14 @@ def bank_conflicts(facts: Facts, verdict: Verdict) -> Hit | None:
     bound = facts.bound(lambda name: 1 - share if name.startswith("l1tex__data") else 1.0)
     if not leads and not (verdict.id == "latency-bound" and waits > 0.3):
         bound = 1.0
+    elif not leads and bound is not None:
+        # What is not spent waiting for shared memory stays.
+        bound = min(bound, 1 / (1 - min(0.99, waits)))
     params = {"share_pct": 100 * share, "nway": facts.number("shared_nway") or 1 / (1 - min(share, 0.97))}
     return Hit(0.85 if leads else 0.5, bound, (facts.evidence(concept, 0.10 * wavefronts),), params)
 
 
-def _sum(facts: Facts, *concepts: str) -> float | None:
+def sum_of(facts: Facts, *concepts: str) -> float | None:
     """The sum of those that the report has; ``None`` where it has none."""
     values = [value for value in map(facts.number, concepts) if value is not None]
     return sum(values) if values else None
@@ -243,9 +343,9 @@ def _sum(facts: Facts, *concepts: str) -> float | None:
 def register_spill(facts: Facts, verdict: Verdict) -> Hit | None:
     """Local memory is over 5 % of the L1 sectors and at least 1 % of the instructions (two guards: small spills that
     stay in L1 are harmless)."""
-    local = _sum(facts, "local_load_sectors", "local_store_sectors")
-    other = _sum(facts, "global_load_sectors", "global_store_sectors") or 0.0
-    moved, executed = _sum(facts, "local_load_inst", "local_store_inst"), facts.number("inst_executed")
+    local = sum_of(facts, "local_load_sectors", "local_store_sectors")
+    other = sum_of(facts, "global_load_sectors", "global_store_sectors") or 0.0
+    moved, executed = sum_of(facts, "local_load_inst", "local_store_inst"), facts.number("inst_executed")
     if not local or not moved or not executed or facts.is_short:
         return None
     share, inst_share = local / (local + other), moved / executed

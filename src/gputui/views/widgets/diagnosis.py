@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gputui import units
 from gputui.paint.bars import bar
 from gputui.paint.grid import width_of
-from gputui.render.collect import collect_command
+from gputui.render.collect import not_told
 from gputui.render.text import gain, gauge_rows, sureness, what_it_is
 from gputui.views import actions
 from gputui.views.glyphs import Glyphs, severity_mark
@@ -279,17 +279,20 @@ class DiagnosisView(LinesView):
         yield from paragraph(shown(rule.message, 1500), width, indent=4, role="muted")
 
     def _not_told(self, diagnosis: Diagnosis, width: int) -> Iterable[Line]:
-        if not diagnosis.not_checked:
-            return
-        yield ()
-        yield [(self.words.text("explain.not-told"), "label-word")]
-        names = ", ".join(self.words.finding_name(one.id) for one in diagnosis.not_checked)
-        yield from paragraph(names, width, indent=2, role="muted")
-        command = collect_command(section for one in diagnosis.not_checked for section in one.sections)
-        label = self.words.ui("collect")
-        yield from paragraph(
-            command, width, first=[("  ", ""), (label, "muted"), (" ", "")], indent=3 + width_of(label), role="code"
-        )
+        told = not_told(diagnosis.not_checked, self.words)
+        if told.what is not None or told.never is not None:
+            yield ()
+        if told.what is not None and told.command is not None:
+            label = self.words.text("explain.not-told")
+            first: Line = [(label, "label-word"), (" ", "")]
+            yield from paragraph(told.what, width, first=first, indent=2, role="muted")
+            label = self.words.ui("collect")
+            first = [("  ", ""), (label, "muted"), (" ", "")]
+            yield from paragraph(told.command, width, first=first, indent=3 + width_of(label), role="code")
+        if told.never is not None:
+            label = self.words.text("explain.not-told-never")
+            first = [(label, "label-word"), (" ", "")]
+            yield from paragraph(told.never, width, first=first, indent=2, role="muted")
 
 
 def shape(sides: tuple[int, int, int] | None) -> str:
