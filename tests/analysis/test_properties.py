@@ -44,6 +44,15 @@ def plausible(random: random.Random, unit: str) -> float:
     return 10 ** random.uniform(-2, 9)
 
 
+def waiting(random: random.Random, unit: str) -> float:
+    """A kernel that nothing holds: no unit is full, and waits are of the size of the time between two instructions."""
+    if unit == "%":
+        return random.uniform(0, 59)
+    if unit in ("cycle", "", "warp", "block", "cluster"):
+        return 10 ** random.uniform(-1, 1.5)
+    return plausible(random, unit)
+
+
 def odd(random: random.Random, unit: str) -> float:
     """Zero, negative, tiny, whole, enormous."""
     return random.choice((0.0, -1.0, -1e12, 1e-12, 1.0, 32.0, 1e18, 1e30, plausible(random, unit)))
@@ -95,7 +104,7 @@ def tried(make: Any) -> tuple[tuple[Diagnosis, ...], tuple[str, ...]]:
     return tuple(seen), tuple(errors)
 
 
-EVERYTHING = pytest.mark.parametrize("make", [plausible, odd])
+EVERYTHING = pytest.mark.parametrize("make", [plausible, waiting, odd])
 
 
 @EVERYTHING
@@ -159,5 +168,5 @@ def test_the_same_numbers_give_the_same_answer() -> None:
 
 
 def test_the_random_kernels_reach_most_rules() -> None:
-    found = {finding.id for make in (plausible, odd) for seen in tried(make)[0] for finding in all_of(seen)}
+    found = {finding.id for make in (plausible, waiting, odd) for seen in tried(make)[0] for finding in all_of(seen)}
     assert len(set(all_rules()) - found) <= 3

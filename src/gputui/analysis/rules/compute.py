@@ -37,9 +37,12 @@ def tensor_roof(facts: Facts, verdict: Verdict) -> Hit | None:
     "tensor-cores-unused",
     "compute",
     needs=("sm_pct", "tensor_pct|tensor_type_pct"),
-    effects=("compute-roof", "l1-bandwidth", "l2-bandwidth", "issue-slots"),
+    effects=(
+        "compute-roof", "l1-bandwidth", "l2-bandwidth", "issue-slots", "stall-math-pipe", "stall-mio-throttle",
+        "stall-short-scoreboard",
+    ),
     applies=lambda facts: facts.is_matrix_product and _has_tensor_cores(facts),
-)
+)  # fmt: skip
 def tensor_cores_unused(facts: Facts, verdict: Verdict) -> Hit | None:
     """A matrix product by name, at least 30 % of the SM's throughput, and no tensor operation counted.
 
@@ -84,7 +87,7 @@ def _bound_on_tensor_cores(facts: Facts) -> float | None:
     "compute",
     needs=("threads_per_inst", "sm_pct"),
     uses=("branch_uniform_pct",),
-    effects=("compute-roof", "issue-slots"),
+    effects=("compute-roof", "issue-slots", "stall-branch", "stall-no-instruction"),
 )
 def thread_divergence(facts: Facts, verdict: Verdict) -> Hit | None:
     """Under 24 of 32 threads active an instruction (NVIDIA's threshold)."""
@@ -104,8 +107,11 @@ def thread_divergence(facts: Facts, verdict: Verdict) -> Hit | None:
     "fp64-on-slow-part",
     "compute",
     needs=("pipe_fp64_pct", "device_fp64_ratio"),
-    effects=("compute-roof", "issue-slots", "stall-long-scoreboard"),
-)
+    effects=(
+        "compute-roof", "issue-slots", "stall-long-scoreboard", "stall-short-scoreboard", "stall-math-pipe",
+        "stall-tex-throttle",
+    ),
+)  # fmt: skip
 def fp64_on_slow_part(facts: Facts, verdict: Verdict) -> Hit | None:
     """The FP64 pipe is at least 60 % busy on a GPU that runs FP64 at 1/16 of the FP32 rate or less, off DRAM's roof."""
     use, ratio = facts.number("pipe_fp64_pct"), facts.number("device_fp64_ratio")
