@@ -35,6 +35,10 @@ SAMPLES = Path(__file__).parents[1] / "sample_reports"
 LATENCY = {"sm_pct": 20.0, "memory_pct": 20.0}
 TIGHT = {**LATENCY, "theoretical_occupancy_pct": 50.0, "limit_warps": 8.0, "block_size": 96.0}
 STALL = {**LATENCY, "warp_latency": 20.0, "issue_active": 0.2, "block_size": 256.0}
+SAMPLED = {
+    **LATENCY, "block_size": 256.0, "pcsamp_samples": 1000.0, "pcsamp_selected": 50.0,
+    "sm_issue_active_elapsed_pct": 20.0,
+}  # fmt: skip
 SECTORS = {"global_load_sectors": 1e6, "global_store_sectors": 1e6}
 
 FIRES: Mapping[str, Mapping[str, float]] = {
@@ -244,13 +248,12 @@ def test_a_finding_without_the_bytes_has_a_reason_without_them(language: str) ->
     ("id", "concepts", "variant"),
     [
         *(
-            (f"stall-{id}", {**LATENCY, "block_size": 256.0, f"pcsamp_{reason}": 600.0, "pcsamp_samples": 1000.0,
-                             "sm_issue_active_elapsed_pct": 20.0}, "sampled")
-            for id, reason in (("long-scoreboard", "long_scoreboard"), ("barrier", "barrier"), ("wait", "wait"))
+            (f"stall-{reason.replace('_', '-')}", {**SAMPLED, f"pcsamp_{reason}": 600.0}, "sampled")
+            for reason in ("long_scoreboard", "barrier", "wait")
         ),
         ("occupancy-barriers", {**TIGHT, "limit_barriers": 4.0}, "uncounted"),
     ],
-)  # fmt: skip
+)
 def test_a_finding_with_fewer_numbers_has_a_reason_without_them(
     id: str, concepts: Mapping[str, float], variant: str, language: str
 ) -> None:

@@ -154,11 +154,16 @@ def test_explained_findings_stand_behind_the_others(make: Any) -> None:
         assert set(seen.explained) | set(seen.explained.values()) <= {found.id for found in seen.findings}
 
 
+LESS_WORK = ("stall-lg-throttle", "stall-mio-throttle", "stall-tex-throttle", "stall-math-pipe", "stall-membar")
+
+
 def test_no_latency_finding_gains_more_than_the_busiest_unit_leaves() -> None:
     for seen in tried(plausible)[0]:
         busiest = seen.verdict.params["busiest_pct"]
         for found in seen.findings:
-            if found.family in ("stalls", "occupancy") and found.max_speedup is not None and busiest:
+            # A full queue and a fence are cured by fewer instructions, which relieves their unit too.
+            waits = found.family in ("stalls", "occupancy") and found.id not in LESS_WORK
+            if waits and found.max_speedup is not None and busiest:
                 assert found.max_speedup <= max(1.0, 100 / busiest) * 1.000001, found
 
 

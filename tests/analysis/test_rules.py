@@ -837,8 +837,29 @@ HITS: Mapping[str, tuple[Numbers, str, Device]] = {
     "partial-warp": ({**WAITING, "block_size": 33.0}, "kernel", DEVICE),
     "sm-imbalance": (UNEVEN, "kernel", DEVICE),
     **{id: (limited_by(id), "kernel", DEVICE) for id in OCCUPANCY},
+    "few-blocks": (
+        {**WAITING, "grid_size": 100.0, "waves": 0.5, "stall_barrier": 2.0, "warp_latency": 10.0},
+        "kernel",
+        DEVICE,
+    ),
+    "cluster-limits": (
+        {**WAITING, **LIMITS, "cluster_size": 16.0, "cluster_max_active": 15.0},
+        "kernel",
+        DEVICE,
+    ),
+    "occupancy-barriers": (
+        {**WAITING, "theoretical_occupancy_pct": 50.0, **LIMITS, "limit_barriers": 2.0},
+        "kernel",
+        DEVICE,
+    ),
     "occupancy-achieved": (GAP, "kernel", DEVICE),
     **{id: (stalled(id), "kernel", DEVICE) for id in STALLS},
+    **{
+        id: ({**WAITING, need.split("|")[0]: 6.0, "warp_latency": 10.0, "issue_active": 0.2,
+              "tensor_type_pct": 5.0, "tensor_pct": 5.0}, "kernel", DEVICE)
+        for id, rule in all_rules().items() if rule.family == "stalls" and id not in (*STALLS, "issue-slots")
+        for need in rule.needs[:1]
+    },
     "issue-slots": ({**WAITING, "issue_active": 0.4}, "kernel", DEVICE),
     "dram-bandwidth": (COPY, "kernel", DEVICE),
     "l2-bandwidth": (L2, "kernel", DEVICE),
@@ -852,7 +873,7 @@ HITS: Mapping[str, tuple[Numbers, str, Device]] = {
     "tensor-cores-unused": (GEMM, "sgemm", A100),
     "thread-divergence": (DIVERGENT, "kernel", DEVICE),
     "fp64-on-slow-part": (FP64, "kernel", DEVICE),
-}
+}  # fmt: skip
 """A kernel that each rule with needs finds."""
 
 NEEDS = [(id, need) for id, rule in all_rules().items() for need in rule.needs]
@@ -883,4 +904,4 @@ def test_rules_without_needs_always_run(id: str) -> None:
 
 
 def test_the_rules_are_these() -> None:
-    assert len(all_rules()) == 30
+    assert len(all_rules()) == 46

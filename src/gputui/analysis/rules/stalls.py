@@ -5,9 +5,10 @@ only restates that unit's limit, so these rules hold for kernels that wait: late
 few blocks and still take their time. Kernels whose tensor cores are well used, warp-specialised ones (their producers
 wait by design) and communication (it polls by design) are left alone.
 
-The counters of a full report come first. Where only samples are there the share is that of all samples: those taken
-while nothing was issued overstate it (an instruction fetch of 5 % of the wait is 19 % of them). ``selected`` and
-``not_selected`` are no waits, and nothing can be done about ``dispatch_stall`` and ``misc``: none has a rule.
+The counters of a full report come first. Where only samples are there the share is that of all samples: on 94 kernels
+with both it is within 11 points of the counters', that of the samples taken while nothing was issued up to 54 points
+off. ``selected`` and ``not_selected`` are no waits, and nothing can be done about ``dispatch_stall`` and ``misc``: none
+has a rule.
 """
 
 from __future__ import annotations
@@ -119,7 +120,13 @@ def _told(facts: Facts, reason: str) -> int | None:
 
 
 def _stall(
-    facts: Facts, verdict: Verdict, reason: str, *, hides: tuple[str, ...] = (), frees: tuple[str, ...] | None = None
+    facts: Facts,
+    verdict: Verdict,
+    reason: str,
+    *,
+    hides: tuple[str, ...] = (),
+    frees: tuple[str, ...] | None = None,
+    named: bool = False,
 ) -> Hit | None:
     """The finding of one reason.
 
@@ -127,6 +134,8 @@ def _stall(
     (1 / issues a cycle), and the busiest unit still has its work (100 / its percent). What is cured by more independent
     work ``hides`` other waits as well. Where the cure is fewer instructions to the unit that is queued for (``frees``:
     how its metrics' names begin), neither that unit nor the issue slots bound.
+
+    A wait that the code names (``named``: a fence, a sleep) and that takes half of the time is more than a symptom.
     """
     share, issued, place = _share(facts, reason), _issue(facts), _told(facts, reason)
     if share is None or issued is None or share <= _GATE_SHARE or issued[0] >= _GATE_ISSUE:
@@ -154,8 +163,9 @@ def _stall(
         "latency": facts.number("warp_latency"),
         "issue_pct": 100 * issue,
     }
+    confidence = (0.45 if counted else 0.35) + (0.1 if named and share >= 0.5 else 0.0) - 0.05 * place
     return Hit(
-        (0.45 if counted else 0.35) - 0.05 * place,
+        confidence,
         bound if math.isfinite(bound) else None,
         (*shown, facts.evidence(issue_concept, whole * _GATE_ISSUE)),
         params,
@@ -214,7 +224,7 @@ def short_scoreboard(facts: Facts, verdict: Verdict) -> Hit | None:
 )
 def barrier(facts: Facts, verdict: Verdict) -> Hit | None:
     """Warps of one block waiting for each other; NVIDIA's advice names blocks of 512 threads and more."""
-    hit = _stall(facts, verdict, "barrier")
+    hit = _stall(facts, verdict, "barrier", named=True)
     if hit is None:
         return None
     return replace(hit, params={**hit.params, "threads": facts.number("block_size")})
@@ -330,7 +340,7 @@ def _polls(facts: Facts) -> bool:
 def membar(facts: Facts, verdict: Verdict) -> Hit | None:
     """Memory fences: the warp waits until its earlier writes are seen by whom the fence names. A fence's own traffic in
     L2 (20 % busy where no listed part was over 15) goes with it, so only the listed parts bound."""
-    return _stall(facts, verdict, "membar", frees=())
+    return _stall(facts, verdict, "membar", frees=(), named=True)
 
 
 @rule(
@@ -356,7 +366,7 @@ def drain(facts: Facts, verdict: Verdict) -> Hit | None:
 )
 def sleeping(facts: Facts, verdict: Verdict) -> Hit | None:
     """``nanosleep``, mostly in a loop that polls a flag or a lock."""
-    return _stall(facts, verdict, "sleeping")
+    return _stall(facts, verdict, "sleeping", named=True)
 
 
 @rule(
@@ -391,7 +401,7 @@ def _has_warp_group_products(facts: Facts) -> bool:
 def gmma(facts: Facts, verdict: Verdict) -> Hit | None:
     """Warp groups waiting for their matrix products while the tensor cores are less than half busy: too little is in
     flight. At 50 % and more the wait is a good sign."""
-    return _stall(facts, verdict, "gmma")
+    return _stall(facts, verdict, "gmma", named=True)
 
 
 @rule(
