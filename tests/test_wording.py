@@ -36,6 +36,10 @@ SAMPLES = Path(__file__).parents[1] / "sample_reports"
 LATENCY = {"sm_pct": 20.0, "memory_pct": 20.0}
 TIGHT = {**LATENCY, "theoretical_occupancy_pct": 50.0, "limit_warps": 8.0, "block_size": 96.0}
 STALL = {**LATENCY, "warp_latency": 20.0, "issue_active": 0.2, "block_size": 256.0}
+SAMPLED = {
+    **LATENCY, "block_size": 256.0, "pcsamp_samples": 1000.0, "pcsamp_selected": 50.0,
+    "sm_issue_active_elapsed_pct": 20.0,
+}  # fmt: skip
 SECTORS = {"global_load_sectors": 1e6, "global_store_sectors": 1e6}
 
 FIRES: Mapping[str, Mapping[str, float]] = {
@@ -52,15 +56,36 @@ FIRES: Mapping[str, Mapping[str, float]] = {
         "sm_cycles_active_avg": 50.0, "sm_cycles_active_max": 100.0, "sm_cycles_active_sum": 60.0,
         "sm_cycles_elapsed_sum": 100.0, "grid_size": 200.0, "sm_count": 100.0,
     },
+    "few-blocks": {
+        **STALL, "stall_barrier": 4.0, "grid_size": 132.0, "sm_count": 132.0, "waves": 0.5,
+    },
+    "cluster-limits": {
+        **LATENCY, "cluster_size": 16.0, "cluster_max_active": 7.0, "grid_size": 528.0, "sm_count": 132.0,
+        "limit_registers": 8.0, "limit_shared": 1.0, "limit_warps": 8.0, "limit_blocks": 32.0,
+    },
     "occupancy-registers": {**TIGHT, "limit_registers": 2.0, "registers_per_thread": 255.0},
     "occupancy-shared-memory": {**TIGHT, "limit_shared": 2.0, "shared_per_block": 1e5},
     "occupancy-block-count": {**TIGHT, "limit_blocks": 2.0},
     "occupancy-block-size": {**TIGHT, "limit_warps": 2.0},
+    "occupancy-barriers": {**TIGHT, "limit_barriers": 4.0, "barrier_count": 16.0},
     "occupancy-achieved": {
         **LATENCY, "theoretical_occupancy_pct": 100.0, "achieved_occupancy_pct": 50.0, "waves": 4.0,
     },
     "stall-long-scoreboard": {**STALL, "stall_long_scoreboard": 15.0},
     "stall-barrier": {**STALL, "stall_barrier": 15.0},
+    "stall-short-scoreboard": {**STALL, "stall_short_scoreboard": 15.0},
+    "stall-lg-throttle": {**STALL, "stall_lg_throttle": 15.0},
+    "stall-mio-throttle": {**STALL, "stall_mio_throttle": 15.0},
+    "stall-tex-throttle": {**STALL, "stall_tex_throttle": 15.0},
+    "stall-math-pipe": {**STALL, "stall_math_pipe_throttle": 15.0},
+    "stall-wait": {**STALL, "stall_wait": 15.0},
+    "stall-no-instruction": {**STALL, "stall_no_instruction": 15.0},
+    "stall-branch": {**STALL, "stall_branch_resolving": 15.0},
+    "stall-membar": {**STALL, "stall_membar": 15.0},
+    "stall-drain": {**STALL, "stall_drain": 15.0},
+    "stall-sleeping": {**STALL, "stall_sleeping": 15.0},
+    "stall-imc-miss": {**STALL, "stall_imc_miss": 15.0},
+    "stall-gmma": {**STALL, "stall_gmma": 15.0},
     "issue-slots": STALL,
     "dram-bandwidth": {
         "dram_pct": 90.0, "dram_bytes": 1e9, "dram_bytes_per_s": 4e12, "dram_peak_bytes_per_s": 4.8e12,
@@ -265,6 +290,27 @@ def test_a_finding_without_the_bytes_has_a_reason_without_them(language: str) ->
     finding = finding_of("dram-bandwidth", {"dram_pct": 90.0})
     assert finding is not None
     assert finding.variant == "bytes-unknown"
+    for text in filled(finding, language):
+        assert_well_filled(text)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize(
+    ("id", "concepts", "variant"),
+    [
+        *(
+            (f"stall-{reason.replace('_', '-')}", {**SAMPLED, f"pcsamp_{reason}": 600.0}, "sampled")
+            for reason in ("long_scoreboard", "barrier", "wait")
+        ),
+        ("occupancy-barriers", {**TIGHT, "limit_barriers": 4.0}, "uncounted"),
+    ],
+)
+def test_a_finding_with_fewer_numbers_has_a_reason_without_them(
+    id: str, concepts: Mapping[str, float], variant: str, language: str
+) -> None:
+    finding = finding_of(id, concepts)
+    assert finding is not None
+    assert finding.variant == variant
     for text in filled(finding, language):
         assert_well_filled(text)
 

@@ -249,7 +249,7 @@ GEMM = {**WAITING, "sm_pct": 80.0, "tensor_pct": 1.0, "tensor_ops_bf16": 0.0, "f
         COPY,
         WAITING,
         GEMM,
-        {**COPY, **memory_parts(dram__cycles_active=88, lts__t_sectors=40), **sm_parts(issue_active=15)},
+        {**COPY, **memory_parts(dram__cycles_active=88, lts__t_sectors=40), **sm_parts(inst_executed_pipe_cbu=15)},
         {**WAITING, **sm_parts(pipe_fp64_cycles_active=70), "pipe_fp64_pct": 70.0, "device_fp64_ratio": 32.0},
         {**WAITING, "warp_latency": 10.0, "stall_barrier": 9.0, "stall_short_scoreboard": 1.0},
         {**WAITING, "shared_load_conflicts": 9.0, "shared_load_wavefronts": 10.0, "local_load_sectors": 9.0},
@@ -262,7 +262,7 @@ def test_after_preparing_nothing_more_is_read(values: dict[str, object]) -> None
 
 
 def test_a_report_is_read_in_few_round_trips() -> None:
-    report = make_report([{**COPY, **sm_parts(issue_active=15)}] * 130)
+    report = make_report([{**COPY, **sm_parts(inst_executed_pipe_cbu=15)}] * 130)
     assert isinstance(report.source, FakeSource)
     prepare(report)
     # 130 kernels in batches of 64: three for the names, three for the parts that the breakdowns name.
@@ -272,7 +272,7 @@ def test_a_report_is_read_in_few_round_trips() -> None:
 
 
 def test_preparing_can_be_stopped() -> None:
-    report = make_report([{**COPY, **sm_parts(issue_active=15)}] * 130)
+    report = make_report([{**COPY, **sm_parts(inst_executed_pipe_cbu=15)}] * 130)
     told: list[tuple[int, int]] = []
 
     def progress(done: int, total: int) -> bool:
@@ -286,7 +286,7 @@ def test_preparing_can_be_stopped() -> None:
 
 
 def test_stopping_stops_the_second_reading_too() -> None:
-    report = make_report([{**COPY, **sm_parts(issue_active=15)}] * 130)
+    report = make_report([{**COPY, **sm_parts(inst_executed_pipe_cbu=15)}] * 130)
     assert isinstance(report.source, FakeSource)
     prepare(report, progress=lambda done, total: False)
     assert len(report.source.fetched) == 1

@@ -47,6 +47,15 @@ def plausible(random: random.Random, unit: str) -> float:
     return 10 ** random.uniform(-2, 9)
 
 
+def waiting(random: random.Random, unit: str) -> float:
+    """A kernel that nothing holds: no unit is full, and waits are of the size of the time between two instructions."""
+    if unit == "%":
+        return random.uniform(0, 59)
+    if unit in ("cycle", "", "warp", "block", "cluster"):
+        return 10 ** random.uniform(-1, 1.5)
+    return plausible(random, unit)
+
+
 def odd(random: random.Random, unit: str) -> float:
     """Zero, negative, tiny, whole, enormous."""
     return random.choice((0.0, -1.0, -1e12, 1e-12, 1.0, 32.0, 1e18, 1e30, plausible(random, unit)))
@@ -105,7 +114,7 @@ def tried(make: Any) -> tuple[tuple[Diagnosis, ...], tuple[str, ...]]:
     return tuple(seen), tuple(errors)
 
 
-EVERYTHING = pytest.mark.parametrize("make", [plausible, odd])
+EVERYTHING = pytest.mark.parametrize("make", [plausible, waiting, odd])
 
 
 @EVERYTHING
@@ -155,11 +164,16 @@ def test_explained_findings_stand_behind_the_others(make: Any) -> None:
         assert set(seen.explained) | set(seen.explained.values()) <= {found.id for found in seen.findings}
 
 
+LESS_WORK = ("stall-lg-throttle", "stall-mio-throttle", "stall-tex-throttle", "stall-math-pipe", "stall-membar")
+
+
 def test_no_latency_finding_gains_more_than_the_busiest_unit_leaves() -> None:
     for seen in tried(plausible)[0]:
         busiest = seen.verdict.params["busiest_pct"]
         for found in seen.findings:
-            if found.family in ("stalls", "occupancy") and found.max_speedup is not None and busiest:
+            # A full queue and a fence are cured by fewer instructions, which relieves their unit too.
+            waits = found.family in ("stalls", "occupancy") and found.id not in LESS_WORK
+            if waits and found.max_speedup is not None and busiest:
                 assert found.max_speedup <= max(1.0, 100 / busiest) * 1.000001, found
 
 
@@ -169,6 +183,6 @@ def test_the_same_numbers_give_the_same_answer() -> None:
 
 
 def test_the_random_kernels_reach_most_rules() -> None:
-    found = {finding.id for make in (plausible, odd) for seen in tried(make)[0] for finding in all_of(seen)}
+    found = {finding.id for make in (plausible, waiting, odd) for seen in tried(make)[0] for finding in all_of(seen)}
     # Some ask for several numbers to fit together.
     assert len(set(all_rules()) - found) <= 0.15 * len(all_rules())

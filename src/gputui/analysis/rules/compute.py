@@ -137,7 +137,7 @@ def unfused_math(facts: Facts, verdict: Verdict) -> Hit | None:
     "compute",
     needs=("threads_per_inst", "sm_pct"),
     uses=("branch_uniform_pct",),
-    effects=("compute-roof", "pipe-saturated", "issue-slots"),
+    effects=("compute-roof", "pipe-saturated", "issue-slots", "stall-branch", "stall-no-instruction"),
 )
 def thread_divergence(facts: Facts, verdict: Verdict) -> Hit | None:
     """Under 24 of 32 threads active an instruction (NVIDIA's threshold)."""
@@ -214,8 +214,11 @@ def low_ilp(facts: Facts, verdict: Verdict) -> Hit | None:
     "fp64-on-slow-part",
     "compute",
     needs=("pipe_fp64_pct", "device_fp64_ratio"),
-    effects=("compute-roof", "pipe-saturated", "issue-slots", "stall-long-scoreboard"),
-)
+    effects=(
+        "compute-roof", "pipe-saturated", "issue-slots", "stall-long-scoreboard", "stall-short-scoreboard",
+        "stall-math-pipe", "stall-tex-throttle",
+    ),
+)  # fmt: skip
 def fp64_on_slow_part(facts: Facts, verdict: Verdict) -> Hit | None:
     """The FP64 pipe is at least 60 % busy on a GPU that runs FP64 at 1/16 of the FP32 rate or less, off DRAM's roof."""
     use, ratio = facts.number("pipe_fp64_pct"), facts.number("device_fp64_ratio")

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import math
+import re
 
 from gputui.analysis.facts import Facts
 from gputui.analysis.finding import Verdict
 from gputui.analysis.rules import Hit, rule
 from gputui.analysis.verdict import FULL_PCT
+
+ALL_STALLS = (
+    "stall-long-scoreboard", "stall-short-scoreboard", "stall-barrier", "stall-lg-throttle", "stall-mio-throttle",
+    "stall-tex-throttle", "stall-math-pipe", "stall-wait", "stall-no-instruction", "stall-branch", "stall-membar",
+    "stall-drain", "stall-sleeping", "stall-imc-miss", "stall-gmma",
+)  # fmt: skip
 
 
 @rule(
@@ -16,8 +23,8 @@ from gputui.analysis.verdict import FULL_PCT
     needs=("grid_size", "sm_count"),
     uses=("sm_pct",),
     effects=(
-        "occupancy-achieved", "issue-slots", "sm-imbalance", "stall-long-scoreboard", "stall-barrier",
-        "occupancy-registers", "occupancy-shared-memory", "occupancy-block-count", "occupancy-block-size",
+        "occupancy-achieved", "issue-slots", "sm-imbalance", "occupancy-registers", "occupancy-shared-memory",
+        "occupancy-block-count", "occupancy-block-size", "occupancy-barriers", *ALL_STALLS,
     ),
 )  # fmt: skip
 def small_grid(facts: Facts, verdict: Verdict) -> Hit | None:
@@ -77,6 +84,55 @@ def partial_warp(facts: Facts, verdict: Verdict) -> Hit | None:
     return Hit(0.9 if used <= 0.75 else 0.6, bound, (facts.evidence("block_size", 32.0),), params)
 
 
+_PERSISTENT = re.compile(r"persistent|warp_?speciali[sz]ed|stream_?k", re.IGNORECASE)
+
+
+@rule(
+    "few-blocks",
+    "launch",
+    needs=("grid_size", "sm_count", "waves", "stall_barrier|pcsamp_barrier"),
+    uses=("warp_latency", "issue_active", "pcsamp_samples", "block_size"),
+    effects=("stall-barrier", "stall-long-scoreboard", "occupancy-achieved", "issue-slots"),
+    applies=lambda facts: _has_one_block_an_sm(facts),
+)
+def few_blocks(facts: Facts, verdict: Verdict) -> Hit | None:
+    """At least as many blocks as SMs, fewer than two each, with room for more, and over 10 % of the wait at barriers:
+    while the one block meets, its SM stands still. The lines are NVIDIA's (launch configuration rule); the room for
+    more (under one wave) leaves out kernels whose single block fills the SM.
+
+    The bound: 1 / waves times as many warps to fill the waiting, and no time at barriers.
+    """
+    waves, barrier = facts.number("waves"), facts.stall_share("barrier")
+    if barrier is None:
+        sampled, samples = facts.number("pcsamp_barrier"), facts.number("pcsamp_samples")
+        barrier = sampled / samples if sampled is not None and samples else None
+    if not waves or waves >= 1 or barrier is None or not 0.1 < barrier < 1 or verdict.id != "latency-bound":
+        return None
+    blocks, sms = facts.number("grid_size"), facts.number("sm_count")
+    gains = [1 / (waves * (1 - barrier)), facts.latency_bound_gain or math.inf]
+    if facts.issue:
+        gains.append(1 / facts.issue)
+    evidence = (
+        facts.evidence("grid_size", 2 * (sms or 0)), facts.evidence("waves", 1.0),
+        facts.evidence("stall_barrier|pcsamp_barrier"),
+    )  # fmt: skip
+    params = {
+        "blocks": blocks, "sms": sms, "barrier_pct": 100 * barrier, "room_pct": 100 * (1 - waves),
+        "threads": facts.number("block_size"),
+    }  # fmt: skip
+    return Hit(0.5, min(gains), evidence, params)
+
+
+def _has_one_block_an_sm(facts: Facts) -> bool:
+    """Persistent kernels and tiled products choose this number of blocks on purpose."""
+    blocks, sms = facts.number("grid_size"), facts.number("sm_count")
+    if blocks is None or sms is None:
+        return True
+    names = f"{facts.kernel.name} {facts.kernel.demangled}"
+    by_design = facts.is_matrix_product or bool(facts.does_tensor) or _PERSISTENT.search(names) is not None
+    return sms <= blocks < 2 * sms and not facts.is_short and not by_design
+
+
 @rule(
     "sm-imbalance",
     "launch",
@@ -102,3 +158,45 @@ def sm_imbalance(facts: Facts, verdict: Verdict) -> Hit | None:
     bound = min(1 / (1 - lost), facts.latency_bound_gain or math.inf)
     evidence = (facts.evidence("sm_cycles_active_avg"), facts.evidence("sm_cycles_active_max"))
     return Hit(0.8, bound, evidence, {"lost_pct": 100 * lost, "ratio": longest / average})
+
+
+_BLOCK_LIMITS = ("limit_registers", "limit_shared", "limit_warps", "limit_blocks")
+
+
+def _launches_clusters(facts: Facts) -> bool:
+    """Clusters came with compute capability 9.0; 0 and 1 stand for none."""
+    capability = facts.device.compute_capability
+    size = facts.number("cluster_size")
+    return capability is not None and capability >= (9, 0) and size is not None and size > 1
+
+
+@rule(
+    "cluster-limits",
+    "launch",
+    needs=("cluster_max_active", "grid_size", "sm_count", *_BLOCK_LIMITS),
+    uses=("cluster_size",),
+    effects=("sm-imbalance", "tail-wave", "occupancy-achieved", "issue-slots"),
+    applies=_launches_clusters,
+)
+def cluster_limits(facts: Facts, verdict: Verdict) -> Hit | None:
+    """The blocks of a cluster must fit in one group of SMs (GPC), so whole clusters leave SMs over: at least 5 % of the
+    room (heuristic). ``launch__occupancy_cluster_gpu_pct`` says nothing here: 0.6 % for a product that fills the GPU.
+
+    The bound: rounds of clusters now over the rounds, also broken ones, that the same blocks take without clusters.
+    On an H200 528 blocks of one an SM took 40.2 µs in clusters of 16 (7 at a time) and of 8 (15), 33.1 µs in clusters
+    of 2: 1.21 times, bound 1.25.
+    """
+    size, active = facts.number("cluster_size") or 0.0, facts.number("cluster_max_active") or 0.0
+    blocks, sms = facts.number("grid_size") or 0.0, facts.number("sm_count") or 0.0
+    room = sms * min(facts.number(limit) or 0.0 for limit in _BLOCK_LIMITS)
+    seated = size * active
+    if not seated or not room or seated > 0.95 * room or blocks <= seated or facts.is_short:
+        return None
+    if verdict.id == "memory-bound" and verdict.level == "dram":
+        return None
+    bound = min(math.ceil(blocks / seated) / max(1.0, blocks / room), facts.latency_bound_gain or math.inf)
+    if bound < 1.05:
+        return None
+    evidence = (facts.evidence("cluster_max_active", 0.95 * room / size), facts.evidence("cluster_size"))
+    params = {"size": size, "clusters": active, "seated": seated, "room": room, "empty_pct": 100 * (1 - seated / room)}
+    return Hit(0.6, bound, evidence, params)

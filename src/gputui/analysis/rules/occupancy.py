@@ -7,13 +7,14 @@ for kernels that wait (latency-bound) or whose schedulers lack ready warps, and 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from gputui.analysis.facts import Facts
 from gputui.analysis.finding import Verdict
 from gputui.analysis.rules import Hit, rule
 
 _LIMITS = ("limit_registers", "limit_shared", "limit_blocks", "limit_warps", "limit_barriers")
-_EFFECTS = ("occupancy-achieved", "issue-slots", "stall-long-scoreboard")
+_EFFECTS = ("occupancy-achieved", "issue-slots", "stall-long-scoreboard", "stall-short-scoreboard", "stall-wait")
 
 
 LOW_PCT = 70.0
@@ -93,6 +94,24 @@ def block_count(facts: Facts, verdict: Verdict) -> Hit | None:
 )
 def block_size(facts: Facts, verdict: Verdict) -> Hit | None:
     return _limited_by(facts, verdict, "limit_warps", {"threads": facts.number("block_size")})
+
+
+@rule(
+    "occupancy-barriers",
+    "occupancy",
+    needs=("theoretical_occupancy_pct", "limit_barriers"),
+    uses=(*_LIMITS, "barrier_count"),
+    effects=_EFFECTS,
+    applies=lambda facts: (facts.device.compute_capability or (0, 0)) >= (9, 0),
+)
+def barriers(facts: Facts, verdict: Verdict) -> Hit | None:
+    """An SM has 64 barriers for its blocks (an H200: 16 a block leave room for 4 blocks, 3 for 21). Reports of compute
+    capability 9.0 and later tell the limit. With one barrier a block it equals the limit on blocks and is no limit."""
+    hit = _limited_by(facts, verdict, "limit_barriers", {"barriers": facts.number("barrier_count")})
+    others = [facts.number(limit) for limit in _LIMITS if limit != "limit_barriers"]
+    if hit is None or facts.number("limit_barriers") in others:
+        return None
+    return replace(hit, variant="" if facts.number("barrier_count") else "uncounted")
 
 
 @rule(

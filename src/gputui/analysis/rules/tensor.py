@@ -33,7 +33,10 @@ def tensor_roof(facts: Facts, verdict: Verdict) -> Hit | None:
     return Hit(0.5, bound, (facts.evidence(concept, 60.0),), {"tensor_pct": facts.tensor})
 
 
-_UNUSED_EFFECTS = ("compute-roof", "pipe-saturated", "l1-bandwidth", "l2-bandwidth", "issue-slots")
+_UNUSED_EFFECTS = (
+    "compute-roof", "pipe-saturated", "l1-bandwidth", "l2-bandwidth", "issue-slots", "stall-math-pipe",
+    "stall-mio-throttle", "stall-short-scoreboard",
+)  # fmt: skip
 
 
 @rule(
