@@ -32,7 +32,7 @@ KNOWN = [
     (f"sm90_xmma_gemm_tf32tf32_tf32f32_f32{XMMA}", "gemm", "cublas", "tf32"),
     ("void gemv2T_kernel_val<int, int, __nv_bfloat16, __nv_bfloat16, float, 128, 16>(x)", "gemv", "cublas", "bf16"),
     ("void gemvNSP_kernel<float, float, float, float, 1, 32, 4, 1024>(x)", "gemv", "cublas", "fp32"),
-    ("void cublasLt::splitKreduce_kernel<32, 16, int, float, float, float>(x)", "gemm", "cublas", "fp32"),
+    ("void cublasLt::splitKreduce_kernel<32, 16, int, float, float, float>(x)", "reduction", "cublas", "fp32"),
     # CUTLASS
     (
         "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_128x64_32x6_nn_align8>(Params)",
@@ -65,8 +65,8 @@ KNOWN = [
     ("void cudnn::bn_fw_tr_1C11_kernel_NCHW<float>(x)", "norm", "cudnn", "fp32"),
     # Triton and Inductor
     ("triton_poi_fused_gelu_view_2", "elementwise", "inductor", None),
-    ("triton_red_fused_native_layer_norm_0", "reduction", "inductor", None),
-    ("triton_per_fused__softmax_1", "reduction", "inductor", None),
+    ("triton_red_fused_native_layer_norm_0", "norm", "inductor", None),
+    ("triton_per_fused__softmax_1", "softmax", "inductor", None),
     ("triton_tem_fused_mm_3", "gemm", "inductor", None),
     ("add_kernel_0d1d2d3de", "other", "triton", None),
     ("_layer_norm_fwd_1pass_kernel", "norm", "user", None),

@@ -93,6 +93,6 @@ def rule(
 
 def all_rules() -> Mapping[str, Rule]:
     """Every rule by id."""
-    from gputui.analysis.rules import compute, launch, memory, occupancy, stalls, validity  # noqa: F401
+    from gputui.analysis.rules import compute, fusion, launch, memory, occupancy, stalls, validity  # noqa: F401
 
     return RULES

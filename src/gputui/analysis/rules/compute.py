@@ -7,7 +7,8 @@ from gputui.analysis.finding import Verdict
 from gputui.analysis.roofline import roofline_of
 from gputui.analysis.rules import Hit, rule
 from gputui.analysis.specs import specs_of
-from gputui.analysis.verdict import ROOF_PCT, SLOW_FP64_RATIO
+from gputui.analysis.transformer import is_decode_product
+from gputui.analysis.verdict import FULL_PCT, ROOF_PCT, SLOW_FP64_RATIO
 
 TENSOR_REACHABLE_PCT = 90.0
 """The tensor pipe use of the best library products (70-90 %)."""
@@ -38,7 +39,7 @@ def tensor_roof(facts: Facts, verdict: Verdict) -> Hit | None:
     "compute",
     needs=("sm_pct", "tensor_pct|tensor_type_pct"),
     effects=("compute-roof", "l1-bandwidth", "l2-bandwidth", "issue-slots"),
-    applies=lambda facts: facts.is_matrix_product and _has_tensor_cores(facts),
+    applies=lambda facts: facts.is_matrix_product and _has_tensor_cores(facts) and not _only_reads_weights(facts),
 )
 def tensor_cores_unused(facts: Facts, verdict: Verdict) -> Hit | None:
     """A matrix product by name, at least 30 % of the SM's throughput, and no tensor operation counted.
@@ -58,6 +59,12 @@ def tensor_cores_unused(facts: Facts, verdict: Verdict) -> Hit | None:
     evidence = (facts.evidence("tensor_pct|tensor_type_pct", 5.0), facts.evidence("sm_pct", 30.0))
     params = {"sm_pct": facts.sm, "precision": facts.identity.precision or "fp32"}
     return Hit(0.7 if hint_is_weak else 0.85, bound, evidence, params)
+
+
+def _only_reads_weights(facts: Facts) -> bool:
+    """A product of a few rows held by DRAM: tensor cores would wait for its weights too."""
+    decode = is_decode_product(facts, roofline_of(facts).arithmetic_intensity)
+    return decode and facts.levels.get("dram", 0.0) >= FULL_PCT
 
 
 def _has_tensor_cores(facts: Facts) -> bool:
