@@ -16,6 +16,7 @@ from gputui import units
 from gputui.analysis.engine import Diagnosis, diagnose_all
 from gputui.analysis.facts import Facts
 from gputui.analysis.finding import Finding
+from gputui.analysis.neighbours import Launches
 from gputui.analysis.rules import all_rules
 from gputui.analysis.verdict import _PIPES, verdict_of
 from gputui.data import demo_report
@@ -23,6 +24,7 @@ from gputui.formats import open_report
 from gputui.model.device import Device
 from gputui.model.kernel import Kernel
 from gputui.model.metrics import Metric, Value, dictionary
+from gputui.model.report import Session
 from gputui.wording import LANGUAGES, READER_LEVELS, language_of_locale, wording
 
 if sys.version_info >= (3, 11):
@@ -36,6 +38,24 @@ LATENCY = {"sm_pct": 20.0, "memory_pct": 20.0}
 TIGHT = {**LATENCY, "theoretical_occupancy_pct": 50.0, "limit_warps": 8.0, "block_size": 96.0}
 STALL = {**LATENCY, "warp_latency": 20.0, "issue_active": 0.2, "block_size": 256.0}
 SECTORS = {"global_load_sectors": 1e6, "global_store_sectors": 1e6}
+
+STEP = {"duration": 1e5, "dram_pct": 80.0, "dram_read_bytes": 1e8, "dram_write_bytes": 1e8,
+        "dram_peak_bytes_per_s": 4e12}  # fmt: skip
+
+ELEMENTWISE = "at::native::vectorized_elementwise_kernel"
+ADD, MUL = f"{ELEMENTWISE}<CUDAFunctor_add>", f"{ELEMENTWISE}<binary_internal::MulFunctor>"
+FOREACH = "at::native::multi_tensor_apply_kernel<UnaryOpFunctor>"
+AMONG: Mapping[str, tuple[str, ...]] = {
+    "elementwise-chain": (MUL, ADD),
+    "naive-attention": ("sgemm", "softmax", "sgemm"),
+    "layout-copies": ("sgemm", "at::native::direct_copy_kernel_cuda"),
+    "unfused-optimizer": (FOREACH,) * 5,
+    "splitk-overhead": ("sgemm", "splitKreduce_kernel"),
+}
+"""The launches, by name, that a finding about several needs: each as ``FIRES`` says."""
+NAMES = {"tensor-cores-unused": "sgemm", "gemv-decode": "gemv", "irregular-gather": "embedding",
+         "multi-pass-norm": "softmax"}  # fmt: skip
+"""What the kernel must be, where a rule asks for it. The occupancy rules leave busy matrix products alone."""
 
 FIRES: Mapping[str, Mapping[str, float]] = {
     "missing-metrics": {},
@@ -79,6 +99,14 @@ FIRES: Mapping[str, Mapping[str, float]] = {
     "tensor-cores-unused": {"sm_pct": 70.0, "tensor_pct": 1.0},
     "thread-divergence": {"threads_per_inst": 8.0, "sm_pct": 50.0},
     "fp64-on-slow-part": {"pipe_fp64_pct": 80.0, "device_fp64_ratio": 32.0},
+    "gemv-decode": {"dram_pct": 90.0},
+    "irregular-gather": {"load_bytes_per_sector": 8.0, "load_bytes_per_sector_max": 32.0},
+    "multi-pass-norm": {
+        "dram_read_bytes": 1e8, "dram_write_bytes": 9e7, "l2_sectors_from_l1": 1e7, "global_store_sectors": 3e6,
+    },
+    **dict.fromkeys(
+        ("elementwise-chain", "naive-attention", "layout-copies", "unfused-optimizer", "splitk-overhead"), STEP
+    ),
 }  # fmt: skip
 """What a kernel must show for each rule to hold, by concept."""
 
@@ -107,19 +135,23 @@ class _Kernel(Kernel):
         return None
 
 
-def kernel_with(concepts: Mapping[str, float], name: str = "sgemm") -> Kernel:
+def kernel_with(concepts: Mapping[str, float], name: str = "sgemm", index: int = 0) -> Kernel:
     device = Device("NVIDIA A100-SXM4-40GB", (8, 0), 108)
-    kernel = _Kernel(0, name, f"void {name}(float*)", device, None)  # type: ignore[arg-type]
+    kernel = _Kernel(index, name, f"void {name}(float*)", device, None)  # type: ignore[arg-type]
     kernel.concepts = concepts
     return kernel
 
 
 def finding_of(id: str, concepts: Mapping[str, float]) -> Finding | None:
-    # The occupancy rules leave busy matrix products alone.
-    facts = Facts(kernel_with(concepts, "sgemm" if id == "tensor-cores-unused" else "walk"))
+    kernels = [kernel_with(concepts, name, i) for i, name in enumerate(AMONG.get(id, (NAMES.get(id, "walk"),)))]
+    launches = Launches(kernels, Session())
     rule = all_rules()[id]
-    hit = None if rule.missing(facts) else rule.check(facts, verdict_of(facts))
-    return None if hit is None else rule.finding(hit, facts)
+    for kernel in kernels:
+        facts = Facts(kernel, neighbours=launches.of(kernel))
+        hit = None if not rule.applies(facts) or rule.missing(facts) else rule.check(facts, verdict_of(facts))
+        if hit is not None:
+            return rule.finding(hit, facts)
+    return None
 
 
 def table(language: str) -> dict[str, Any]:

@@ -160,4 +160,5 @@ def test_the_same_numbers_give_the_same_answer() -> None:
 
 def test_the_random_kernels_reach_most_rules() -> None:
     found = {finding.id for make in (plausible, odd) for seen in tried(make)[0] for finding in all_of(seen)}
-    assert len(set(all_rules()) - found) <= 3
+    # What is said of several launches needs several.
+    assert len({id for id, rule in all_rules().items() if rule.family != "fusion"} - found) <= 3

@@ -8,8 +8,14 @@ from dataclasses import dataclass
 from functools import cache
 
 from gputui.analysis.facts import (
-    MEMORY_BREAKDOWN, OPCODES, OPCODES_WITH_MODIFIERS, SM_BREAKDOWN, TENSOR_PRECISIONS, Facts, breakdown_parts,
-)  # fmt: skip
+    MEMORY_BREAKDOWN,
+    OPCODES,
+    OPCODES_WITH_MODIFIERS,
+    SM_BREAKDOWN,
+    TENSOR_PRECISIONS,
+    Facts,
+    breakdown_parts,
+)
 from gputui.analysis.finding import SEVERITIES, Finding, Gauges, NotChecked, Verdict
 from gputui.analysis.kernel_names import KernelIdentity
 from gputui.analysis.neighbours import CONCEPTS as NEIGHBOUR_CONCEPTS
@@ -186,7 +192,12 @@ def diagnoser(report: Report) -> Callable[[Kernel], Diagnosis]:
     """What diagnoses a kernel of this report, knowing its other launches and how it was collected."""
     counts = Counter((kernel.demangled, kernel.grid, kernel.block) for kernel in report.kernels)
 
-    beside = Launches(report.kernels, report.session, lambda: report.prefetch(names_of(NEIGHBOUR_CONCEPTS)))
+    beside = Launches(
+        report.kernels,
+        report.session,
+        read=lambda: report.prefetch(names_of(NEIGHBOUR_CONCEPTS)),
+        read_ahead=lambda kernels: report.prefetch(needed_names(), kernels),
+    )
 
     def diagnose_one(kernel: Kernel) -> Diagnosis:
         launches = counts[kernel.demangled, kernel.grid, kernel.block]

@@ -128,8 +128,12 @@ _OPERATIONS_WITH_UNDERSCORE = (
 )  # fmt: skip
 """Names that hold a ``_``, longest first where one begins another; every other operation is one word."""
 
-_LAYOUT = frozenset({"clone", "permute", "transpose", "t", "view", "_unsafe_view", "expand", "contiguous", "slice",
-                     "copy", "copy_", "_to_copy", "unsqueeze", "squeeze", "convert_element_type", "reshape"})  # fmt: skip
+_LAYOUT = frozenset(
+    {
+        "clone", "permute", "transpose", "t", "view", "_unsafe_view", "expand", "contiguous", "slice", "copy", "copy_",
+        "_to_copy", "unsqueeze", "squeeze", "convert_element_type", "reshape",
+    }
+)  # fmt: skip
 
 
 def fused_operations(name: str) -> tuple[str, ...]:
@@ -168,16 +172,16 @@ def _class_of_fused(name: str, operations: tuple[str, ...], by_kind: str) -> str
 # ------------------------------------------------------------------ ATen
 
 _WITH_FUNCTOR = frozenset({"elementwise", "activation", "cast_copy", "reduction", "random"})
+_NATIVE = r"native::(?:<unnamed>::|\(anonymous namespace\)::)?"
 _FUNCTORS = tuple(
     re.compile(pattern)
     for pattern in (
         r"CUDAFunctor(?:OnSelf|OnOther)?_([a-z]+)",
         r"binary_internal::(\w+?)Functor",
-        r"native::(?:<unnamed>::|\(anonymous namespace\)::)?(?!gpu_kernel)(\w+?)(?:_?CUDA)?_?[Kk]ernel_?(?:[Ii]mpl|cuda)\w*[(<]",
-        r"native::(?:<unnamed>::|\(anonymous namespace\)::)?(\w+?)_kernel\(",
-        r"native::(?:<unnamed>::|\(anonymous namespace\)::)?(\w+?)_kernel_vec",
-        r"native::(?:<unnamed>::|\(anonymous namespace\)::)?(\w+?)(?:Nan)?(?:Functor|Ops)\b",
-        r"func_wrapper_t<[^>]*native::(?:<unnamed>::|\(anonymous namespace\)::)?(\w+?)_functor",
+        _NATIVE + r"(?!gpu_kernel)(\w+?)(?:_?CUDA)?_?[Kk]ernel_?(?:[Ii]mpl|cuda)\w*[(<]",
+        _NATIVE + r"(\w+?)_kernel(?:_vec|\()",
+        _NATIVE + r"(\w+?)(?:Nan)?(?:Functor|Ops)\b",
+        r"func_wrapper_t<[^>]*native::(\w+?)_functor",
     )
 )
 
@@ -242,7 +246,7 @@ _MULTIPLIES = ("FFMA", "FFMA2", "FMUL", "FMUL2", "DFMA", "DMUL", "HFMA2", "HMUL2
 
 
 def is_tensor_opcode(opcode: str) -> bool:
-    """Whether a base opcode is a tensor operation. With modifiers names would mislead: ``HFMA2.MMA`` moves constants."""
+    """Whether a base opcode is a tensor operation. Modifiers would mislead: ``HFMA2.MMA`` moves constants."""
     return _TENSOR_OPCODE.fullmatch(opcode) is not None
 
 

@@ -21,22 +21,26 @@ CONCEPTS = ("stream_id", "context_id", "device_id", "duration")
 """What is read of every launch of a report before the first question about neighbours is answered."""
 
 _DROPS_KERNELS = re.compile(r"(^|\s)(-k|--kernel-(name|id|regex)|--(nvtx|range)-(include|exclude|filter))(?=[\s=:]|$)")
-"""Options of ncu that leave out launches between two that are in the report; ``-c`` and ``-s`` only cut the ends off."""
+"""Options of ncu that leave out launches between two of the report's; ``-c`` and ``-s`` only cut the ends off."""
+
+
+_AHEAD = 32
+"""Launches that a walk reads at a time once it has gone so far."""
 
 
 class Launches:
-    """A report's launches by stream. ``read`` is called once, before the streams are asked for.
+    """A report's launches by stream. ``read`` reads ``CONCEPTS`` of all of them at once, before streams are asked for;
+    ``read_ahead`` all that rules want of some, before a long walk comes to them.
 
     Launches of one GPU, context and stream follow each other; where the report does not tell those, all of it does.
     """
 
-    def __init__(
-        self, kernels: Sequence[Kernel], session: Session, read: Callable[[], object] = lambda: None
-    ) -> None:
+    def __init__(self, kernels: Sequence[Kernel], session: Session, read: Callable[[], object] = lambda: None) -> None:
         self.kernels = kernels
         self.filtered = bool(session.command_line and _DROPS_KERNELS.search(session.command_line))
         self.order_known = session.command_line is not None and not self.filtered
         self._read = read
+        self.read_ahead = read_ahead
         self._kinds: dict[Callable[[Kernel], bool], tuple[Kernel, ...]] = {}
         self.runs: dict[tuple[Linked, int], tuple[Kernel, ...]] = {}
 
@@ -107,8 +111,12 @@ class Neighbours:
         first = last = place
         while first > 0 and linked(lane[first - 1], lane[first]):
             first -= 1
+            if (place - first) % _AHEAD == 0:
+                self.launches.read_ahead(lane[max(0, first - 1 - _AHEAD) : first])
         while last + 1 < len(lane) and linked(lane[last], lane[last + 1]):
             last += 1
+            if (last - place) % _AHEAD == 0:
+                self.launches.read_ahead(lane[last + 1 : last + 2 + _AHEAD])
         found = tuple(lane[first : last + 1])
         self.launches.runs.update(((linked, kernel.index), found) for kernel in found)
         return found

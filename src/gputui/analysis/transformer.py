@@ -197,9 +197,9 @@ def _linear(neighbours: Neighbours) -> str | None:
         return "attention-output"
     for step in (1, -1):
         between, other = neighbours.at(step), neighbours.at(2 * step)
-        if between is not None and other is not None and _is_activation(between):
-            if identity_of(other).op_class == "gemm":
-                return "mlp"
+        beside_a_product = other is not None and identity_of(other).op_class == "gemm"
+        if between is not None and beside_a_product and _is_activation(between):
+            return "mlp"
     return None
 
 
@@ -247,11 +247,18 @@ class Expected:
 
 
 def is_decode_product(facts: Facts, intensity: float | None) -> bool:
-    """A product of a few rows: it reads its weights once for little arithmetic, so that memory limits it rightly."""
-    op_class = facts.identity.op_class
-    return op_class == "gemv" or (
-        op_class == "gemm" and intensity is not None and intensity <= DECODE_FLOP_PER_BYTE
-    )
+    """A product of a few rows: it reads its weights once for little arithmetic, so that memory limits it rightly.
+
+    A gemv by name; or a library's product with at most 16 operations a byte that writes next to nothing (under a tenth
+    of what it reads): a product that spills or reads its inputs many times does few operations a byte too.
+    """
+    identity = facts.identity
+    if identity.op_class != "gemm" or identity.library == "user":
+        return identity.op_class == "gemv"
+    read, written = facts.number("dram_read_bytes"), facts.number("dram_write_bytes")
+    if intensity is None or read is None or written is None:
+        return False
+    return intensity <= DECODE_FLOP_PER_BYTE and written < 0.1 * read
 
 
 def expected_of(facts: Facts, verdict: Verdict, roofline: Roofline, op: TransformerOp | None) -> Expected | None:

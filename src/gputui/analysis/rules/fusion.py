@@ -147,7 +147,7 @@ def _may_be_in_chain(facts: Facts) -> bool:
     )
 
 
-@rule("elementwise-chain", "fusion", needs=("duration", *_BYTES), uses=_GROUP_USES, applies=_may_be_in_chain)
+@rule("elementwise-chain", "fusion", needs=_BYTES, uses=_GROUP_USES, applies=_may_be_in_chain)
 def elementwise_chain(facts: Facts, verdict: Verdict) -> Hit | None:
     """Launches that work element by element after each other (F1): at least 30 % of DRAM over their time, or each
     under 10 µs, and a tenth of the bytes saved. Told on the longest. The intermediate results may be needed elsewhere
@@ -187,7 +187,7 @@ def _is_row_operation(facts: Facts) -> bool:
 @rule(
     "multi-pass-norm",
     "fusion",
-    needs=("duration", *_BYTES),
+    needs=_BYTES,
     uses=(*_GROUP_USES, "l2_sectors_from_l1"),
     effects=("elementwise-chain", "l2-bandwidth"),
     applies=_is_row_operation,
@@ -219,7 +219,9 @@ def multi_pass_norm(facts: Facts, verdict: Verdict) -> Hit | None:
         bound = facts.bound(
             lambda name: 2 * written / (read + written) if name.startswith(("dram__", "fbpa__", "gpu__dram")) else 1.0
         )
-        return Hit(0.45, bound, (facts.evidence("dram_read_bytes", 2.5 * written),), {**params, "passes": read / written})
+        return Hit(
+            0.45, bound, (facts.evidence("dram_read_bytes", 2.5 * written),), {**params, "passes": read / written}
+        )
     if read_in_l2 >= 1.6 * max(read, written):
         kept = (max(read, written) + written) / (read_in_l2 + written)
         bound = facts.bound(lambda name: kept if name.startswith(("lts__", "ltc__", "l1tex__m_")) else 1.0)
@@ -234,7 +236,6 @@ def multi_pass_norm(facts: Facts, verdict: Verdict) -> Hit | None:
 @rule(
     "naive-attention",
     "fusion",
-    needs=("duration",),
     uses=(*_GROUP_USES, "tensor_pct"),
     effects=("elementwise-chain", "multi-pass-norm", "dram-bandwidth", "compute-roof"),
     applies=lambda facts: facts.identity.op_class == "softmax" or bool(_attention_around(facts)),
@@ -312,7 +313,6 @@ def _is_layout_copy(kernel: Kernel) -> bool:
 @rule(
     "layout-copies",
     "fusion",
-    needs=("duration",),
     applies=lambda facts: not facts.neighbours.filtered and _is_layout_copy(facts.kernel),
 )
 def layout_copies(facts: Facts, verdict: Verdict) -> Hit | None:
@@ -349,8 +349,7 @@ def _is_optimizer_step(kernel: Kernel) -> bool:
 @rule(
     "unfused-optimizer",
     "fusion",
-    needs=("duration",),
-    uses=("dram_bytes", "dram_pct", "dram_bytes_per_s", "dram_peak_bytes_per_s"),
+    uses=("duration", "dram_bytes", "dram_pct", "dram_bytes_per_s", "dram_peak_bytes_per_s"),
     effects=("elementwise-chain",),
     applies=lambda facts: not facts.neighbours.filtered and _is_optimizer_step(facts.kernel),
 )
@@ -398,7 +397,6 @@ def _carries_weights(name: str) -> bool:
 @rule(
     "splitk-overhead",
     "fusion",
-    needs=("duration",),
     applies=lambda facts: not facts.neighbours.filtered and len(_split_product(facts)) == 2,
 )
 def splitk_overhead(facts: Facts, verdict: Verdict) -> Hit | None:
