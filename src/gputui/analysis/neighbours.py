@@ -35,7 +35,13 @@ class Launches:
     Launches of one GPU, context and stream follow each other; where the report does not tell those, all of it does.
     """
 
-    def __init__(self, kernels: Sequence[Kernel], session: Session, read: Callable[[], object] = lambda: None) -> None:
+    def __init__(
+        self,
+        kernels: Sequence[Kernel],
+        session: Session,
+        read: Callable[[], object] = lambda: None,
+        read_ahead: Callable[[Sequence[Kernel]], object] = lambda kernels: None,
+    ) -> None:
         self.kernels = kernels
         self.filtered = bool(session.command_line and _DROPS_KERNELS.search(session.command_line))
         self.order_known = session.command_line is not None and not self.filtered
