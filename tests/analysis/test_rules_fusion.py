@@ -363,7 +363,7 @@ def sgemm(flop: float, write: float) -> tuple[str, Numbers]:
     # Operations are counted a cycle: 1e9 cycles a second, two operations a multiply-add.
     numbers = {
         **DECODE, "dram_write_bytes": write, "dram_bytes_per_s": 3.4e12, "ffma_per_cycle": flop * 3.4e12 / 2 / 1e9,
-        "smsp_clock": 1e9, "tensor_pct": 0.0, "sm_pct": 40.0,
+        "fadd_per_cycle": 0.0, "fmul_per_cycle": 0.0, "smsp_clock": 1e9, "tensor_pct": 0.0, "sm_pct": 40.0,
     }  # fmt: skip
     return "ampere_sgemm_32x32_sliced1x4_tn", numbers
 

@@ -213,7 +213,7 @@ def diagnose_all(report: Report) -> list[Diagnosis]:
     """
     one = diagnoser(report)
     batches = [report.kernels[start : start + _BATCH] for start in range(0, len(report.kernels), _BATCH)]
-    if len(batches) == 1:
+    if len(batches) <= 1:
         prepare(report)
         return list(map(one, report.kernels))
     from concurrent.futures import ThreadPoolExecutor

@@ -64,7 +64,7 @@ _PRECISIONS: tuple[tuple[str, str], ...] = (
 )
 
 _CAST = re.compile(r"\((?:int|unsigned int|bool)\)")
-_WORDS_OF_MANGLED = re.compile(r"L[a-z]n?\d+E|(\d+)")
+_WORDS_OF_MANGLED = re.compile(r"S[0-9A-Z]*_|L[a-z]n?\d+E|(\d+)")
 
 
 @cache
