@@ -379,7 +379,10 @@ KERNEL = {
     },
     "library": str,
     "precision": maybe(str),
-    "transformer_op": maybe(str),
+    "transformer_op": {
+        "qkv-linear", "attention-scores", "softmax", "attention-values", "attention-fused", "attention-output", "mlp",
+        "norm", "residual", "embedding", "optimizer", None,
+    },
     "gauges": dict.fromkeys(GAUGES, maybe(*Number)),
     "roofline": {
         "precision": maybe(str),

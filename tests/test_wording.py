@@ -17,6 +17,7 @@ from gputui import units
 from gputui.analysis.engine import Diagnosis, diagnose_all
 from gputui.analysis.facts import Facts
 from gputui.analysis.finding import Finding
+from gputui.analysis.neighbours import Launches
 from gputui.analysis.rules import all_rules
 from gputui.analysis.verdict import _PIPES, verdict_of
 from gputui.data import demo_report
@@ -24,6 +25,7 @@ from gputui.formats import open_report
 from gputui.model.device import Device
 from gputui.model.kernel import Kernel
 from gputui.model.metrics import Metric, Value, dictionary
+from gputui.model.report import Session
 from gputui.wording import LANGUAGES, READER_LEVELS, language_of_locale, wording
 
 if sys.version_info >= (3, 11):
@@ -41,6 +43,24 @@ SAMPLED = {
     "sm_issue_active_elapsed_pct": 20.0,
 }  # fmt: skip
 SECTORS = {"global_load_sectors": 1e6, "global_store_sectors": 1e6}
+
+STEP = {"duration": 1e5, "dram_pct": 80.0, "dram_read_bytes": 1e8, "dram_write_bytes": 1e8,
+        "dram_peak_bytes_per_s": 4e12}  # fmt: skip
+
+ELEMENTWISE = "at::native::vectorized_elementwise_kernel"
+ADD, MUL = f"{ELEMENTWISE}<CUDAFunctor_add>", f"{ELEMENTWISE}<binary_internal::MulFunctor>"
+FOREACH = "at::native::multi_tensor_apply_kernel<UnaryOpFunctor>"
+AMONG: Mapping[str, tuple[str, ...]] = {
+    "elementwise-chain": (MUL, ADD),
+    "naive-attention": ("sgemm", "softmax", "sgemm"),
+    "layout-copies": ("sgemm", "at::native::direct_copy_kernel_cuda"),
+    "unfused-optimizer": (FOREACH,) * 5,
+    "splitk-overhead": ("sgemm", "splitKreduce_kernel"),
+}
+"""The launches, by name, that a finding about several needs: each as ``FIRES`` says."""
+NAMES = {"tensor-cores-unused": "sgemm", "gemv-decode": "gemv", "irregular-gather": "embedding",
+         "multi-pass-norm": "softmax"}  # fmt: skip
+"""What the kernel must be, where a rule asks for it. The occupancy rules leave busy matrix products alone."""
 
 FIRES: Mapping[str, Mapping[str, float]] = {
     "missing-metrics": {},
@@ -140,6 +160,14 @@ FIRES: Mapping[str, Mapping[str, float]] = {
     "blackwell-features-unused": {"sm_pct": 20.0, "tensor_pct": 20.0, "tensor_tc_pct": 0.0},
     "fp8-opportunity": {"sm_pct": 70.0, "tensor_pct": 70.0, "tensor_ops_bf16": 1e12},
     "async-copy-unused": {**STALL, "stall_long_scoreboard": 10.0, "opcode_total": 16.0},
+    "gemv-decode": {"dram_pct": 90.0},
+    "irregular-gather": {"load_bytes_per_sector": 8.0, "load_bytes_per_sector_max": 32.0},
+    "multi-pass-norm": {
+        "dram_read_bytes": 1e8, "dram_write_bytes": 9e7, "l2_sectors_from_l1": 1e7, "global_store_sectors": 3e6,
+    },
+    **dict.fromkeys(
+        ("elementwise-chain", "naive-attention", "layout-copies", "unfused-optimizer", "splitk-overhead"), STEP
+    ),
 }  # fmt: skip
 """What a kernel must show for each rule to hold, by concept."""
 
@@ -182,9 +210,11 @@ class _Kernel(Kernel):
         return self.metrics.get(name)
 
 
-def kernel_with(concepts: Mapping[str, float], name: str = "sgemm", metrics: Values | None = None) -> Kernel:
+def kernel_with(
+    concepts: Mapping[str, float], name: str = "sgemm", index: int = 0, metrics: Values | None = None
+) -> Kernel:
     device = Device("NVIDIA A100-SXM4-40GB", (8, 0), 108)
-    kernel = _Kernel(0, name, f"void {name}(float*)", device, None)  # type: ignore[arg-type]
+    kernel = _Kernel(index, name, f"void {name}(float*)", device, None)  # type: ignore[arg-type]
     kernel.concepts = concepts
     kernel.metrics = metrics_of(metrics or {})
     return kernel
@@ -192,10 +222,16 @@ def kernel_with(concepts: Mapping[str, float], name: str = "sgemm", metrics: Val
 
 def finding_of(id: str, concepts: Mapping[str, float]) -> Finding | None:
     # The occupancy rules leave busy matrix products alone.
-    facts = Facts(kernel_with(concepts, "sgemm" if id in PRODUCTS else "walk", METRICS.get(id)))
+    names = AMONG.get(id, ("sgemm" if id in PRODUCTS else NAMES.get(id, "walk"),))
+    kernels = [kernel_with(concepts, name, i, METRICS.get(id)) for i, name in enumerate(names)]
+    launches = Launches(kernels, Session())
     rule = all_rules()[id]
-    hit = None if rule.missing(facts) else rule.check(facts, verdict_of(facts))
-    return None if hit is None else rule.finding(hit, facts)
+    for kernel in kernels:
+        facts = Facts(kernel, neighbours=launches.of(kernel))
+        hit = None if rule.missing(facts) else rule.check(facts, verdict_of(facts))
+        if hit is not None:
+            return rule.finding(hit, facts)
+    return None
 
 
 def table(language: str) -> dict[str, Any]:

@@ -24,6 +24,7 @@ else:
 
 if TYPE_CHECKING:
     from gputui.analysis.finding import Finding, Verdict
+    from gputui.analysis.transformer import Expected
     from gputui.model.report import Notice
 
 ReaderLevel = Literal["pytorch", "triton", "cuda"]
@@ -105,6 +106,12 @@ class Wording:
     def verdict(self, verdict: Verdict) -> str:
         """The one sentence."""
         return self.text(f"verdict.{verdict.id}.{verdict.variant}", **verdict.params)
+
+    def expected(self, expected: Expected, what: str) -> str | None:
+        """How a kernel differs from where its kind belongs; ``what`` names the kind."""
+        if expected.variant is None:
+            return None
+        return self.text(f"expected.{expected.side}-{expected.variant}", what=what, **expected.params)
 
     def notice(self, notice: Notice) -> str:
         return self.text(f"notice.{notice.id}", **notice.params)

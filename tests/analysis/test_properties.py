@@ -184,5 +184,6 @@ def test_the_same_numbers_give_the_same_answer() -> None:
 
 def test_the_random_kernels_reach_most_rules() -> None:
     found = {finding.id for make in (plausible, waiting, odd) for seen in tried(make)[0] for finding in all_of(seen)}
-    # Some ask for several numbers to fit together.
-    assert len(set(all_rules()) - found) <= 0.15 * len(all_rules())
+    # Some ask for several numbers to fit together, and what is said of several launches needs several.
+    single = {id for id, rule in all_rules().items() if rule.family != "fusion"}
+    assert len(single - found) <= 0.15 * len(single)

@@ -210,3 +210,54 @@ def test_the_source_sample_agrees_with_the_tour(tour: Mapping[str, Diagnosis]) -
         twin = tour[seen.kernel.name]
         assert (seen.verdict.id, seen.verdict.level) == (twin.verdict.id, twin.verdict.level)
         assert ids(seen)[0] == ids(twin)[0]
+
+
+# ---------------
+# What fusing does
+# ---------------
+
+STEPS = {
+    "compile": ["norm", "qkv-linear", "attention-fused", "attention-output", "norm", "mlp", "mlp", "mlp", "residual"],
+    "sdpa": [
+        "norm", "qkv-linear", "attention-fused", "attention-output", "residual", "norm", "mlp", "mlp", "mlp",
+        "residual",
+    ],
+    "eager": [
+        "norm", "qkv-linear", "attention-scores", "attention-scores", "softmax", "attention-values",
+        "attention-output", "attention-output", "residual", "norm", "mlp", "mlp", "mlp", "residual",
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", STEPS)
+def test_each_step_of_the_block_is_known(way: str) -> None:
+    # The compiled block has no ranges inside: its steps come from the neighbours.
+    assert [seen.transformer_op for seen in diagnoses_of(FOLDER / f"attention_{way}.ncu-rep")] == STEPS[way]
+
+
+def test_attention_written_out_is_found_where_it_is() -> None:
+    seen = {way: diagnoses_of(FOLDER / f"attention_{way}.ncu-rep") for way in STEPS}
+    told = {way: [one for one in seen[way] if "naive-attention" in ids(one)] for way in STEPS}
+    assert (told["sdpa"], told["compile"]) == ([], [])
+    (softmax,) = told["eager"]
+    found = softmax.main[0]
+    assert (softmax.identity.op_class, found.id, found.params["kernels"]) == ("softmax", "naive-attention", 4)
+    fused = next(one.kernel.duration_ns for one in seen["sdpa"] if one.identity.op_class == "attention")
+    assert fused
+    gained = found.params["time"] / fused
+    assert gained == pytest.approx(3.5, abs=0.1)
+    assert found.max_speedup is not None
+    assert gained <= found.max_speedup <= 3 * gained
+
+
+def test_the_chain_that_the_compiler_fuses_is_found_before_it_does() -> None:
+    eager, compiled = (diagnoses_of(FOLDER / f"attention_{way}.ncu-rep") for way in ("sdpa", "compile"))
+    (norm,) = [one for one in eager if "elementwise-chain" in ids(one)]
+    found = next(one for one in norm.findings if one.id == "elementwise-chain")
+    fused = next(one.kernel.duration_ns for one in compiled if "add_native_layer_norm" in one.kernel.name)
+    assert fused
+    assert found.max_speedup is not None
+    # Addition and layer norm in one kernel: 1.8 times faster.
+    assert found.params["time"] / fused == pytest.approx(1.8, abs=0.1)
+    assert found.params["time"] / fused <= found.max_speedup
+    assert not [one for one in compiled if any(found.family == "fusion" for found in one.findings)]

@@ -8,12 +8,22 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from gputui.analysis.facts import MEMORY_BREAKDOWN, SM_BREAKDOWN, TENSOR_PRECISIONS, Facts, breakdown_parts
+from gputui.analysis.facts import (
+    MEMORY_BREAKDOWN,
+    OPCODES_WITH_MODIFIERS,
+    SM_BREAKDOWN,
+    TENSOR_PRECISIONS,
+    Facts,
+    breakdown_parts,
+)
 from gputui.analysis.finding import SEVERITIES, Finding, Gauges, NotChecked, Verdict
 from gputui.analysis.kernel_names import KernelIdentity
+from gputui.analysis.neighbours import CONCEPTS as NEIGHBOUR_CONCEPTS
+from gputui.analysis.neighbours import Launches, Neighbours
 from gputui.analysis.roofline import CONCEPTS as ROOFLINE_CONCEPTS
 from gputui.analysis.roofline import Roofline, roofline_of
 from gputui.analysis.rules import all_rules
+from gputui.analysis.transformer import Expected, TransformerOp, expected_of, transformer_op
 from gputui.analysis.verdict import settle, verdict_of
 from gputui.model.kernel import Kernel
 from gputui.model.metrics import dictionary, names_of
@@ -37,7 +47,8 @@ _CONCEPTS = (
     "duration", "device_fp64_ratio", "sm_pct", "memory_pct", "dram_pct", "l2_pct", "l1_pct", "l1_elapsed_pct",
     "tensor_pct", "tensor_type_pct", "tensor_tc_pct", "sm_count", "waves", "issue_active", "eligible_warps",
     "warp_latency", "achieved_occupancy_pct", "theoretical_occupancy_pct", "warp_execution_efficiency_pct",
-    "dram_bytes", "dram_bytes_per_s", "opcode_total", *(f"tensor_ops_{precision}" for precision in TENSOR_PRECISIONS),
+    "dram_bytes", "dram_bytes_per_s", "dram_read_bytes", "dram_write_bytes", "global_store_sectors", "opcode_total",
+    *NEIGHBOUR_CONCEPTS, *(f"tensor_ops_{precision}" for precision in TENSOR_PRECISIONS),
 )  # fmt: skip
 
 
@@ -46,11 +57,14 @@ class Diagnosis:
     """Everything said about one kernel.
 
     ``findings`` are ranked, validity apart in ``validity``; ``explained`` names, per finding id, the finding that
-    explains it.
+    explains it. ``transformer_op`` is the step of a transformer that the kernel belongs to, where that is known;
+    ``expected`` the side of the roofline where its kind belongs.
     """
 
     kernel: Kernel
     identity: KernelIdentity
+    transformer_op: TransformerOp | None
+    expected: Expected | None
     verdict: Verdict
     gauges: Gauges
     roofline: Roofline
@@ -61,10 +75,13 @@ class Diagnosis:
 
     @property
     def main(self) -> tuple[Finding, ...]:
-        """What is told in full: the first three causes that gain something, and nothing of a kernel at its roof."""
-        if self.verdict.at_roof:
-            return ()
+        """What is told in full: the first three causes that gain something.
+
+        A kernel at its roof gets advice on fusing alone: only moving less makes it faster, and that is what fusing is.
+        """
         gaining = tuple(one for one in self._causes if one.max_speedup is None or one.severity != "info")
+        if self.verdict.at_roof:
+            return tuple(one for one in gaining if one.family == "fusion")[:_TOLD_IN_FULL]
         return gaining[:_TOLD_IN_FULL] or self._causes[:1]
 
     @property
@@ -88,9 +105,11 @@ class Diagnosis:
 _TOLD_IN_FULL = 3
 
 
-def diagnose(kernel: Kernel, launches: int = 1, session: Session | None = None) -> Diagnosis:
+def diagnose(
+    kernel: Kernel, launches: int = 1, session: Session | None = None, neighbours: Neighbours | None = None
+) -> Diagnosis:
     """The diagnosis of ``kernel``; ``launches`` is how often the report holds the same function and shape."""
-    facts = Facts(kernel, launches, session)
+    facts = Facts(kernel, launches, session, neighbours)
     verdict = verdict_of(facts)
     found: list[Finding] = []
     not_checked: list[NotChecked] = []
@@ -114,9 +133,12 @@ def diagnose(kernel: Kernel, launches: int = 1, session: Session | None = None) 
         found = [finding for finding in found if finding.family not in ("occupancy", "stalls")]
     ranked, explained = rank([finding for finding in found if finding.family != "validity"])
     roofline = roofline_of(facts)
+    op = transformer_op(facts)
     return Diagnosis(
         kernel=kernel,
         identity=facts.identity,
+        transformer_op=op,
+        expected=expected_of(facts, verdict, roofline, op),
         verdict=verdict,
         gauges=_gauges(facts, roofline),
         roofline=roofline,
@@ -151,7 +173,7 @@ def needed_names() -> tuple[str, ...]:
     concepts.update(dict.fromkeys(ROOFLINE_CONCEPTS))
     for rule in all_rules().values():
         concepts.update(dict.fromkeys(rule.concepts))
-    return (*names_of(concepts), SM_BREAKDOWN, MEMORY_BREAKDOWN)
+    return (*names_of(concepts), SM_BREAKDOWN, MEMORY_BREAKDOWN, OPCODES_WITH_MODIFIERS)
 
 
 def prepare(
@@ -181,18 +203,28 @@ def diagnoser(report: Report) -> Callable[[Kernel], Diagnosis]:
     """What diagnoses a kernel of this report, knowing its other launches and how it was collected."""
     counts = Counter((kernel.demangled, kernel.grid, kernel.block) for kernel in report.kernels)
 
+    beside = Launches(
+        report.kernels,
+        report.session,
+        read=lambda: report.prefetch(names_of(NEIGHBOUR_CONCEPTS)),
+        read_ahead=lambda kernels: report.prefetch(needed_names(), kernels),
+    )
+
     def diagnose_one(kernel: Kernel) -> Diagnosis:
         launches = counts[kernel.demangled, kernel.grid, kernel.block]
-        return diagnose(kernel, launches, report.session)
+        return diagnose(kernel, launches, report.session, beside.of(kernel))
 
     return diagnose_one
 
 
 def diagnose_all(report: Report) -> list[Diagnosis]:
-    """The diagnosis of every kernel of the report, in its order; a batch is read while the one before is worked on."""
+    """The diagnosis of every kernel of the report, in its order; batches are read while others are worked on.
+
+    A batch is worked on once the next one is read too: its last kernels ask about their neighbours.
+    """
     one = diagnoser(report)
     batches = [report.kernels[start : start + _BATCH] for start in range(0, len(report.kernels), _BATCH)]
-    if len(batches) == 1:
+    if len(batches) <= 1:
         prepare(report)
         return list(map(one, report.kernels))
     from concurrent.futures import ThreadPoolExecutor
@@ -200,8 +232,8 @@ def diagnose_all(report: Report) -> list[Diagnosis]:
     with ThreadPoolExecutor(1) as reader:
         coming = [reader.submit(prepare, report, batch) for batch in batches]
         found: list[Diagnosis] = []
-        for batch, ready in zip(batches, coming, strict=True):
-            ready.result()
+        for batch, next_ready in zip(batches, [*coming[1:], coming[-1]], strict=True):
+            next_ready.result()
             found.extend(map(one, batch))
     return found
 

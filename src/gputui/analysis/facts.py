@@ -7,12 +7,12 @@ throughputs, TEN the tensor pipe's busy share of a kernel that really does tenso
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping
 from functools import cached_property
 
 from gputui.analysis.finding import Evidence, Level
-from gputui.analysis.kernel_names import KernelIdentity, identify
+from gputui.analysis.kernel_names import KernelIdentity, confirm, identify, is_tensor_opcode
+from gputui.analysis.neighbours import Launches, Neighbours
 from gputui.model.kernel import Kernel
 from gputui.model.report import Session
 
@@ -20,12 +20,10 @@ SM_BREAKDOWN = "breakdown:sm__throughput.avg.pct_of_peak_sustained_elapsed"
 MEMORY_BREAKDOWN = "breakdown:gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"
 
 OPCODES = "sass__inst_executed_per_opcode"
+OPCODES_WITH_MODIFIERS = "sass__inst_executed_per_opcode_with_modifier_all"
 
 TENSOR_PRECISIONS = ("bf16", "fp16", "tf32", "fp8", "fp4", "int8", "int4", "fp64")
 _TENSOR_COUNTS = tuple(f"tensor_ops_{precision}" for precision in TENSOR_PRECISIONS)
-
-_TENSOR_OPCODE = re.compile(r"(HMMA|IMMA|DMMA|BMMA|QMMA|OMMA|[HIQB]GMMA|UTC[A-Z]*MMA)$")
-"""The base opcodes of tensor operations. With modifiers the names would mislead: ``HFMA2.MMA`` moves constants."""
 
 _DATA_MOVING_UNITS = ("sm__inst_executed_pipe_lsu", "sm__mio", "idc__", "l1tex__")
 """Parts of the SM throughput that are loads and stores: a kernel held by them is not held by arithmetic."""
@@ -58,14 +56,21 @@ class Facts:
     """One kernel's numbers.
 
     ``launches`` counts the report's launches of the same function with the same shape; ``session`` is how the report
-    was collected, as far as it tells.
+    was collected, as far as it tells; ``neighbours`` are the report's other launches, seen from this one.
     """
 
-    def __init__(self, kernel: Kernel, launches: int = 1, session: Session | None = None) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        launches: int = 1,
+        session: Session | None = None,
+        neighbours: Neighbours | None = None,
+    ) -> None:
         self.kernel = kernel
         self.device = kernel.device
         self.launches = launches
         self.session = session or Session()
+        self.neighbours = neighbours or Launches([kernel], self.session).of(kernel)
 
     def number(self, concept: str) -> float | None:
         """The concept's value; a negative one is damage and counts as not told."""
@@ -79,7 +84,12 @@ class Facts:
 
     @cached_property
     def identity(self) -> KernelIdentity:
-        return identify(self.kernel.name, self.kernel.demangled)
+        """What the name says, once the instructions that the report counts have confirmed it."""
+        named = identify(self.kernel.name, self.kernel.demangled)
+        if not self.opcodes:
+            return named
+        modified = self.kernel.metric(OPCODES_WITH_MODIFIERS)
+        return confirm(named, self.opcodes, (modified.instances if modified else None) or {}, self.tensor)
 
     @cached_property
     def sm_count(self) -> int | None:
@@ -202,7 +212,7 @@ class Facts:
         if sum(known) > 0:
             return True
         if self.opcodes:
-            return any(_TENSOR_OPCODE.match(opcode) and count for opcode, count in self.opcodes.items())
+            return any(is_tensor_opcode(opcode) and count for opcode, count in self.opcodes.items())
         typed = self.number("tensor_type_pct")
         if typed is not None:
             return typed >= 5 if known else typed > 0

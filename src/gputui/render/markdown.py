@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gputui import units
 from gputui.render.collect import not_told
-from gputui.render.text import gain, gauge_rows, group_by_function, level_of, sureness
+from gputui.render.text import expectation, gain, gauge_rows, group_by_function, level_of, sureness
 from gputui.terminal import safe
 
 if TYPE_CHECKING:
@@ -69,6 +69,10 @@ def _kernel(diagnosis: Diagnosis, words: Wording, level: ReaderLevel) -> Iterabl
     yield f"## {escape(kernel.name)} · {units.duration(kernel.duration_ns)}"
     yield ""
     yield f"**{escape(words.verdict(diagnosis.verdict))}**"
+    differs = expectation(diagnosis, words)
+    if differs:
+        yield ""
+        yield escape(differs)
     yield ""
     yield " · ".join(f"{words.ui(f'gauge.{key}')} {units.percent(value)}" for key, value in gauge_rows(diagnosis))
     for number, finding in enumerate(diagnosis.main, 1):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gputui import __version__
 from gputui.render.collect import collect_command
+from gputui.render.text import expectation
 
 if TYPE_CHECKING:
     from gputui.analysis.engine import Diagnosis
@@ -60,7 +61,8 @@ def kernel_json(diagnosis: Diagnosis, words: Wording) -> dict[str, Any]:
         "op_class": diagnosis.identity.op_class,
         "library": diagnosis.identity.library,
         "precision": roofline.precision or diagnosis.identity.precision,
-        "transformer_op": None,
+        "tile": diagnosis.identity.tile,
+        "transformer_op": diagnosis.transformer_op,
         "gauges": {
             "sm_pct": _finite(gauges.sm_pct),
             "memory_pct": _finite(gauges.memory_pct),
@@ -88,6 +90,9 @@ def kernel_json(diagnosis: Diagnosis, words: Wording) -> dict[str, Any]:
             "sentence": words.verdict(diagnosis.verdict),
             "at_roof": diagnosis.verdict.at_roof,
         },
+        "expected": None
+        if diagnosis.expected is None
+        else {"side": diagnosis.expected.side, "sentence": expectation(diagnosis, words)},
         "findings": [
             _finding_json(finding, diagnosis, words) for finding in (*diagnosis.findings, *diagnosis.validity)
         ],

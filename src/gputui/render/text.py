@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gputui.analysis.engine import Diagnosis
     from gputui.analysis.finding import Finding
     from gputui.analysis.kernel_names import KernelIdentity
+    from gputui.analysis.transformer import TransformerOp
     from gputui.model.report import Report
     from gputui.wording import ReaderLevel, Wording
 
@@ -85,10 +86,21 @@ def level_of(diagnosis: Diagnosis) -> ReaderLevel:
     return "triton" if library == "triton" else "cuda" if library in ("user", "cutlass", "cub-thrust") else "pytorch"
 
 
-def what_it_is(identity: KernelIdentity, words: Wording) -> tuple[str, ...]:
-    """Operation class and library, as far as the name tells: gemm and cublas, or own kernel alone."""
+def what_it_is(identity: KernelIdentity, words: Wording, op: TransformerOp | None = None) -> tuple[str, ...]:
+    """The step of a transformer, operation class and library, as far as they are known: gemm and cublas, or own kernel
+    alone."""
     library = words.text("explain.own-kernel") if identity.library == "user" else identity.library
-    return (library,) if identity.op_class == "other" else (words.ui(f"op.{identity.op_class}"), library)
+    step = (words.ui(f"transformer.{op}"),) if op is not None else ()
+    kind = () if identity.op_class == "other" else (words.ui(f"op.{identity.op_class}"),)
+    return tuple(dict.fromkeys((*step, *kind, library)))
+
+
+def expectation(diagnosis: Diagnosis, words: Wording) -> str | None:
+    """The sentence on a kernel that is not on the side of the roofline where its kind belongs."""
+    if diagnosis.expected is None:
+        return None
+    what = words.ui(f"op.{diagnosis.identity.op_class}")
+    return words.expected(diagnosis.expected, what[:1].upper() + what[1:])
 
 
 def kernel_text(
@@ -108,7 +120,7 @@ def kernel_text(
     yield Text(
         words.text(
             "explain.launch",
-            what=" · ".join(what_it_is(diagnosis.identity, words)),
+            what=" · ".join(what_it_is(diagnosis.identity, words, diagnosis.transformer_op)),
             grid=_dim(kernel.grid),
             block=_dim(kernel.block),
         ),
@@ -121,7 +133,10 @@ def kernel_text(
         yield Text(
             words.text("explain.launches", count=len(launches), time=total, each=kernel.duration_ns), style="dim"
         )
-    yield Padding(Text(words.verdict(diagnosis.verdict), style="bold cyan"), (1, 0))
+    differs = expectation(diagnosis, words)
+    yield Padding(Text(words.verdict(diagnosis.verdict), style="bold cyan"), (1, 0, 0 if differs else 1, 0))
+    if differs:
+        yield Padding(Text(differs), (0, 0, 1, 0))
     yield _gauges(diagnosis, words, ascii)
     yield from _roofline(diagnosis, words)
     if not diagnosis.main and not diagnosis.verdict.at_roof:
@@ -130,7 +145,8 @@ def kernel_text(
     for number, finding in enumerate(diagnosis.main, 1):
         yield Text()
         yield _finding(number, finding, words, level)
-    for heading, others in (("also", diagnosis.further), ("effects", diagnosis.effects)):
+    further = (*diagnosis.further, *_of_other_launches(diagnosis, launches))
+    for heading, others in (("also", further), ("effects", diagnosis.effects)):
         if others:
             yield Text()
             yield Text(words.text(f"explain.{heading}"), style="dim")
@@ -139,6 +155,16 @@ def kernel_text(
     for finding in diagnosis.validity:
         if finding.id != "single-launch":
             yield Text(f"{words.text('explain.note')}: {words.finding(finding).title}", style="dim")
+
+
+def _of_other_launches(diagnosis: Diagnosis, launches: Sequence[Diagnosis]) -> Iterable[Finding]:
+    """What is told of a group of launches is told once, and that may be on a launch other than the one explained."""
+    known = {finding.id for finding in diagnosis.findings}
+    for launch in launches:
+        for finding in launch.main:
+            if finding.family == "fusion" and finding.id not in known:
+                known.add(finding.id)
+                yield finding
 
 
 def gain(finding: Finding, words: Wording) -> str:

@@ -95,6 +95,7 @@ def all_rules() -> Mapping[str, Rule]:
     """Every rule by id."""
     from gputui.analysis.rules import (  # noqa: F401
         compute,
+        fusion,
         launch,
         memory,
         occupancy,

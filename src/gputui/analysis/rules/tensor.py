@@ -10,6 +10,8 @@ from gputui.analysis.finding import Verdict
 from gputui.analysis.gpu import features_of
 from gputui.analysis.roofline import peak_of, roofline_of
 from gputui.analysis.rules import Hit, rule
+from gputui.analysis.transformer import is_decode_product
+from gputui.analysis.verdict import FULL_PCT
 
 TENSOR_REACHABLE_PCT = 90.0
 """The tensor pipe use of the best library products (70-90 %)."""
@@ -39,12 +41,20 @@ _UNUSED_EFFECTS = (
 )  # fmt: skip
 
 
+def _only_reads_weights(facts: Facts) -> bool:
+    """A product of a few rows held by DRAM: tensor cores would wait for its weights too."""
+    decode = is_decode_product(facts, roofline_of(facts).arithmetic_intensity)
+    return decode and facts.levels.get("dram", 0.0) >= FULL_PCT
+
+
 @rule(
     "tensor-cores-unused",
     "compute",
     needs=("sm_pct", "tensor_pct|tensor_type_pct"),
     effects=_UNUSED_EFFECTS,
-    applies=lambda facts: facts.is_matrix_product and features_of(facts.device).tensor_cores,
+    applies=lambda facts: (
+        facts.is_matrix_product and features_of(facts.device).tensor_cores and not _only_reads_weights(facts)
+    ),
 )
 def tensor_cores_unused(facts: Facts, verdict: Verdict) -> Hit | None:
     """A matrix product by name, at least 30 % of the SM's throughput, and no tensor operation counted.

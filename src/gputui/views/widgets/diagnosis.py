@@ -10,7 +10,7 @@ from gputui import units
 from gputui.paint.bars import bar
 from gputui.paint.grid import width_of
 from gputui.render.collect import not_told
-from gputui.render.text import gain, gauge_rows, sureness, what_it_is
+from gputui.render.text import expectation, gain, gauge_rows, sureness, what_it_is
 from gputui.views import actions
 from gputui.views.glyphs import Glyphs, severity_mark
 from gputui.views.paper import LinesView
@@ -69,7 +69,7 @@ class DiagnosisView(LinesView):
         return [[(" ", ""), *line] for line in self._page(subject, inner)]
 
     def _page(self, subject: Subject, width: int) -> Iterable[Line]:
-        yield from self._title(subject.entry, width)
+        yield from self._title(subject.entry, subject.diagnosis, width)
         yield ()
         diagnosis = subject.diagnosis
         if diagnosis is None:
@@ -84,11 +84,12 @@ class DiagnosisView(LinesView):
         yield from self._nvidia(subject.extras, width)
         yield from self._not_told(diagnosis, width)
 
-    def _title(self, entry: Entry, width: int) -> Iterable[Line]:
+    def _title(self, entry: Entry, diagnosis: Diagnosis | None, width: int) -> Iterable[Line]:
         kernel = entry.kernel
+        identity, op = (entry.identity, None) if diagnosis is None else (diagnosis.identity, diagnosis.transformer_op)
         facts = self.signs.separator.join(
             (
-                *what_it_is(entry.identity, self.words),
+                *what_it_is(identity, self.words, op),
                 self.words.ui("shape", grid=shape(kernel.grid), block=shape(kernel.block)),
                 units.duration(entry.duration_ns),
             )
@@ -111,6 +112,9 @@ class DiagnosisView(LinesView):
         """The one thing to read: with a bar beside it, so that it stands out without colour too."""
         for part in wrap(self.words.verdict(diagnosis.verdict), width - 2):
             yield [(f"{self.signs.emphasis} ", "ok" if diagnosis.verdict.at_roof else "accent"), (part, "sentence")]
+        differs = expectation(diagnosis, self.words)
+        if differs:
+            yield from paragraph(differs, width, first=[("  ", "")], indent=2, role="muted")
 
     # -------------------------------------------------------------- numbers
 

@@ -1,0 +1,133 @@
+"""The launches before and after a kernel in its report, in the order in which its stream ran them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from gputui.analysis.kernel_names import identify
+
+if TYPE_CHECKING:
+    from gputui.analysis.kernel_names import KernelIdentity
+    from gputui.model.kernel import Kernel
+    from gputui.model.report import Session
+
+Linked = Callable[["Kernel", "Kernel"], bool]
+
+CONCEPTS = ("stream_id", "context_id", "device_id", "duration")
+"""What is read of every launch of a report before the first question about neighbours is answered."""
+
+_DROPS_KERNELS = re.compile(r"(^|\s)(-k|--kernel-(name|id|regex)|--(nvtx|range)-(include|exclude|filter))(?=[\s=:]|$)")
+"""Options of ncu that leave out launches between two of the report's; ``-c`` and ``-s`` only cut the ends off."""
+
+
+_AHEAD = 32
+"""Launches that a walk reads at a time once it has gone so far."""
+
+
+class Launches:
+    """A report's launches by stream. ``read`` reads ``CONCEPTS`` of all of them at once, before streams are asked for;
+    ``read_ahead`` all that rules want of some, before a long walk comes to them.
+
+    Launches of one GPU, context and stream follow each other; where the report does not tell those, all of it does.
+    """
+
+    def __init__(
+        self,
+        kernels: Sequence[Kernel],
+        session: Session,
+        read: Callable[[], object] = lambda: None,
+        read_ahead: Callable[[Sequence[Kernel]], object] = lambda kernels: None,
+    ) -> None:
+        self.kernels = kernels
+        self.filtered = bool(session.command_line and _DROPS_KERNELS.search(session.command_line))
+        self.order_known = session.command_line is not None and not self.filtered
+        self._read = read
+        self.read_ahead = read_ahead
+        self._kinds: dict[Callable[[Kernel], bool], tuple[Kernel, ...]] = {}
+        self.runs: dict[tuple[Linked, int], tuple[Kernel, ...]] = {}
+
+    def of(self, kernel: Kernel) -> Neighbours:
+        return Neighbours(self, kernel)
+
+    @cached_property
+    def places(self) -> dict[int, tuple[list[Kernel], int]]:
+        """By a kernel's index: the launches of its stream, and its place among them."""
+        self._read()
+        lanes: dict[tuple[Hashable, ...], list[Kernel]] = {}
+        places = {}
+        for kernel in self.kernels:
+            lane = lanes.setdefault((kernel.device, *map(kernel.number, CONCEPTS[:3])), [])
+            places[kernel.index] = (lane, len(lane))
+            lane.append(kernel)
+        return places
+
+    def share_of(self, kind: Callable[[Kernel], bool]) -> tuple[tuple[Kernel, ...], float]:
+        """The launches of a kind on any stream, and the time of all launches of the report."""
+        if kind not in self._kinds:
+            self._read()
+            self._kinds[kind] = tuple(kernel for kernel in self.kernels if kind(kernel))
+        return self._kinds[kind], self._time
+
+    @cached_property
+    def _time(self) -> float:
+        self._read()
+        return sum(kernel.duration_ns or 0.0 for kernel in self.kernels)
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """The launches around ``kernel``. Their metrics are read when asked for."""
+
+    launches: Launches
+    kernel: Kernel
+
+    @property
+    def filtered(self) -> bool:
+        """Whether the report was told to leave launches out: what is next to each other here need not be in truth."""
+        return self.launches.filtered
+
+    @property
+    def order_known(self) -> bool:
+        return self.launches.order_known
+
+    def at(self, offset: int) -> Kernel | None:
+        """The launch so many places after this one in its stream (before it, where negative)."""
+        lane, place = self._place
+        return lane[place + offset] if 0 <= place + offset < len(lane) else None
+
+    def seen_from(self, kernel: Kernel) -> Neighbours:
+        return Neighbours(self.launches, kernel)
+
+    @property
+    def _place(self) -> tuple[list[Kernel], int]:
+        found = self.launches.places.get(self.kernel.index)
+        return ([self.kernel], 0) if found is None else found
+
+    def run(self, linked: Linked) -> tuple[Kernel, ...]:
+        """The longest sequence around this kernel in which each launch is ``linked`` to the next."""
+
+        known = self.launches.runs.get((linked, self.kernel.index))
+        if known is not None:
+            return known
+        lane, place = self._place
+        first = last = place
+        while first > 0 and linked(lane[first - 1], lane[first]):
+            first -= 1
+            if (place - first) % _AHEAD == 0:
+                self.launches.read_ahead(lane[max(0, first - 1 - _AHEAD) : first])
+        while last + 1 < len(lane) and linked(lane[last], lane[last + 1]):
+            last += 1
+            if (last - place) % _AHEAD == 0:
+                self.launches.read_ahead(lane[last + 1 : last + 2 + _AHEAD])
+        found = tuple(lane[first : last + 1])
+        self.launches.runs.update(((linked, kernel.index), found) for kernel in found)
+        return found
+
+
+def identity_of(kernel: Kernel) -> KernelIdentity:
+    """What a launch is, by its name alone."""
+    return identify(kernel.name, kernel.demangled)
