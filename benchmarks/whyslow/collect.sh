@@ -81,14 +81,13 @@ profile_all() {
     profile_with_source
 }
 
-# A few weak kernels once more with their source lines: three programs, one report.
+# A few weak kernels once more with their source lines: two programs, one report.
 profile_with_source() {
     until_second 525
     collect_sections whyslow_source 60 "${sections[@]}" --import-source yes --kernel-name \
-        'regex:^(shade_vertices|pack_by_pixel|columns_packed|mix_capped|iterate_mixed|index_then_value)$' -- \
+        'regex:^(shade_vertices|pack_by_pixel|columns_packed|mix_capped|iterate_mixed)$' -- \
         bash -c "./memory --profile --only '^(load-aos|store-packed|bank-columns|spill-cap)\$'
-            ./compute --profile --only '^divergence-loops\$'
-            ./waits --profile --only '^long-indexed\$'"
+            ./compute --profile --only '^divergence-loops\$'"
 }
 
 times_to_json() {
@@ -117,7 +116,8 @@ make_small() {
     for name in "${cuda[@]}" triton torch; do
         [ -s "$out/whyslow_$name.ncu-rep" ] || continue
         mv "$out/whyslow_$name.ncu-rep" "$build/$name.full"
-        step "slim $name" 60 python3 "$programs/slim.py" "$build/$name.full" "$out/whyslow_$name.ncu-rep"
+        step "slim $name" 60 python3 "$programs/slim.py" "$build/$name.full" "$out/whyslow_$name.ncu-rep" \
+            without-sections
     done
 }
 

@@ -1,8 +1,9 @@
-"""Makes a report of Nsight Compute small: python3 slim.py REPORT SMALL_REPORT
+"""Makes a report of Nsight Compute small: python3 slim.py REPORT SMALL_REPORT [without-sections]
 
 Every metric keeps its value. What goes are the values per instruction and per unit (but for the counts per opcode),
-the layouts of tables and charts, and the machine code, which together are nine tenths of a full report. The format is
-described by the message definitions that ship with Nsight Compute (extras/FileFormat).
+the layouts of tables and charts, and the machine code, which together are nine tenths of a full report. Without the
+sections, which say in what order NVIDIA shows the metrics, half of the rest goes too. The format is described by the
+message definitions that ship with Nsight Compute (extras/FileFormat).
 """
 
 import struct
@@ -10,7 +11,7 @@ import sys
 
 # Field numbers of the message definitions.
 HEADER_SOURCES, HEADER_RESULTS, HEADER_STRINGS, HEADER_PAYLOAD = 1, 2, 4, 5
-RESULT_METRIC, RESULT_SOURCE = 13, 15
+RESULT_METRIC, RESULT_SOURCE, RESULT_SECTIONS = 13, 15, 17
 METRIC_NAME, METRIC_INSTANCES = 1, 3
 
 KEEPS_INSTANCES = {b"sass__inst_executed_per_opcode"}
@@ -65,10 +66,11 @@ def slim_metric(metric, names):
     return sized(RESULT_METRIC, b"".join(raw for number, _, raw in fields(metric) if number != METRIC_INSTANCES))
 
 
-def slim_result(result, names):
+def slim_result(result, names, with_sections):
     return b"".join(
         slim_metric(value, names) if number == RESULT_METRIC else sized(number, b"") if number == RESULT_SOURCE else raw
         for number, value, raw in fields(result)
+        if with_sections or number != RESULT_SECTIONS
     )
 
 
@@ -84,7 +86,7 @@ def framed(data):
     return struct.pack("<I", len(data)) + data
 
 
-def slim(data):
+def slim(data, with_sections=True):
     """The bytes of the small report."""
     (size,) = struct.unpack_from("<I", data, 4)
     at = 8 + size
@@ -101,7 +103,7 @@ def slim(data):
         sources, results = table.get(HEADER_SOURCES, 0), table.get(HEADER_RESULTS, 0)
         parts = list(messages(payload))
         assert len(parts) == sources + results, "only kernels are expected"
-        small = b"".join(framed(slim_result(part, names)) for part in parts[sources:])
+        small = b"".join(framed(slim_result(part, names, with_sections)) for part in parts[sources:])
         changed = {HEADER_SOURCES: 0, HEADER_PAYLOAD: len(small)}
         head = b"".join(
             varint(number << 3) + varint(changed[number]) if number in changed else raw
@@ -112,9 +114,9 @@ def slim(data):
 
 
 if __name__ == "__main__":
-    source, target = sys.argv[1:]
+    source, target, *options = sys.argv[1:]
     with open(source, "rb") as file:
-        small = slim(file.read())
+        small = slim(file.read(), with_sections="without-sections" not in options)
     with open(target, "wb") as file:
         file.write(small)
     print(f"{target}: {len(small):,} bytes")
