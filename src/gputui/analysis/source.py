@@ -119,8 +119,8 @@ class Source:
             "idle": _idle(listing.instructions),
         }
         lines = [self._line(tuple(group)) for group in groups.values()]
-        weight = (lambda line: line.samples) if self.samples else (lambda line: line.executed)
-        self.lines: tuple[HotLine, ...] = tuple(sorted(lines, key=lambda line: (-weight(line), line.number)))
+        lines.sort(key=lambda line: (-(line.samples if self.samples else line.executed), line.number))
+        self.lines: tuple[HotLine, ...] = tuple(lines)
         self._line_of = {one.address: line for line in self.lines for one in line.instructions}
 
     @property
@@ -182,13 +182,7 @@ class Source:
         for one in group:
             for reason, count in one.stalls.items():
                 reasons[reason] = reasons.get(reason, 0.0) + count
-        # The reasons come from the samples, but very old reports count the two apart.
-        whole = max(samples, sum(reasons.values()))
-        stalls = tuple(
-            Stall(reason, count, 100 * count / whole)
-            for reason, count in sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
-            if count > 0
-        )
+        stalls = ranked_stalls(reasons, samples)
         executed = sum(one.executed for one in group)
         threads = sum(one.threads for one in group)
         known = self.listing.lines.get((first.file, first.line)) if first.line else None
@@ -242,6 +236,16 @@ class Source:
     def _is_wasteful(self, kind: str, total: float, ideal: float) -> bool:
         excess = total - ideal
         return excess >= _EXCESS_OF_LINE[kind] * total and excess >= _PART_OF_KERNEL * self._totals[kind]
+
+
+def ranked_stalls(reasons: Mapping[str, float], samples: float) -> tuple[Stall, ...]:
+    """Reasons by their samples, most first."""
+    whole = max(samples, sum(reasons.values()))
+    return tuple(
+        Stall(reason, count, 100 * count / whole)
+        for reason, count in sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
+        if count > 0
+    )
 
 
 _MOST_PLACES = 3

@@ -15,8 +15,8 @@ class Instruction:
 
     ``file`` is empty and ``line`` 0 where the report does not tell where it comes from. ``samples`` are warp samples
     taken while it was next, ``stalls`` the same by reason. ``executed`` counts warps, ``threads`` their active threads.
-    ``global_sectors``, ``local_sectors``: 32-byte sectors asked of L2 as the addresses need them; ``shared_wavefronts``:
-    turns of shared memory; ``…_ideal``: the fewest that would do. ``divergent``: branches that split a warp.
+    ``global_sectors``, ``local_sectors``: 32-byte sectors that the addresses ask for; ``shared_wavefronts``: turns of
+    shared memory; ``…_ideal``: the fewest that would do. ``divergent``: branches that split a warp.
     """
 
     address: int
