@@ -376,13 +376,17 @@ class GputuiApp(App[int]):
             self.notify(self.words.ui("saved", path=shown(os.path.abspath(path))), markup=False)
 
     def _markdown(self, entry: Entry, level: ReaderLevel) -> str | None:
+        from gputui.analysis.nvidia_rules import relate_all
         from gputui.render.markdown import kernel_markdown
 
         diagnosis = self.diagnoses.get(entry.number)
         if diagnosis is None:
             self.notify(self.words.ui("verdict_pending"), markup=False)
             return None
-        return kernel_markdown(diagnosis, self.words, level)
+        extras = self.extras.get(entry.number)
+        remarks = () if extras is None else relate_all(extras.rules, diagnosis)
+        source = self.sources.get(entry.number)
+        return kernel_markdown(diagnosis, self.words, level, source=source, remarks=remarks)
 
     def _write(self, path: Path, text: str, *, overwrite: bool) -> Path | None:
         """The file written, under a free name unless it may be overwritten; ``None`` where that fails."""

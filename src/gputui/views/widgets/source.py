@@ -35,6 +35,8 @@ _WIDE = 92
 _WIDER = 112
 _MOST_WIDTH = 116
 _SHOWN_STALLS = 4
+_AROUND = 60
+"""Instructions on either side of an open one."""
 
 
 class SourceTable:
@@ -68,8 +70,20 @@ class SourceTable:
 
     @property
     def instructions(self) -> tuple[Instruction, ...]:
-        """Those of the open line."""
-        return () if self.opened is None else self.lines[self.opened].instructions
+        """Those of the open line; where lines are not known, those around the open instruction."""
+        if self.opened is None or self.source is None:
+            return ()
+        line = self.lines[self.opened]
+        if line.line:
+            return line.instructions
+        return self.source.listing.instructions[max(0, line.number - 1 - _AROUND) : line.number + _AROUND]
+
+    @property
+    def first_row(self) -> int | None:
+        """Where the cursor goes first; ``None`` for the first row."""
+        if self.opened is None or self.lines[self.opened].line:
+            return None
+        return self.instructions.index(self.lines[self.opened].instructions[0])
 
     @property
     def _hottest(self) -> float:
@@ -78,7 +92,8 @@ class SourceTable:
 
     def rows(self) -> ordering.Rows:
         if self.opened is not None:
-            weights = [-one.samples for one in self.instructions] if self.order == "hot" else None
+            by_samples = self.order == "hot" and self.first_row is None
+            weights = [-one.samples for one in self.instructions] if by_samples else None
             order = np.arange(len(self.instructions)) if weights is None else np.argsort(weights, kind="stable")
             return order.astype(np.int64)
         rows = np.arange(len(self.lines), dtype=np.int64)
@@ -109,11 +124,12 @@ class SourceTable:
             return ()
         place, code, why, mark, run = self._columns(width - 1)
         words = self.words
+        column = "line" if self.opened is None and self.source.has_source else "sass"
         cells = [
             (" ", "head"),
             (fit(words.text("source.column_share"), _BAR + _SHARE + 1), "head"),
             (" ", "head"),
-            (fit(words.text(f"source.column_{'line' if self.opened is None else 'sass'}"), place, right=True), "head"),
+            (fit(words.text(f"source.column_{column}"), place, right=True), "head"),
             ("  ", "head"),
             (fit(words.text("source.column_code"), code), "head"),
         ]
@@ -214,17 +230,18 @@ class SourceHead(LinesView, can_focus=False):
             yield from paragraph(text, width, role="muted")
             return
         order = words.text(f"source.order_{data.order}")
-        key = actions.BY_ID["sort"].footer_key()
+        sort = actions.BY_ID["sort"].footer_key()
         if data.opened is not None:
             line = data.lines[data.opened]
             title = line_name(line, words)
             facts = words.text("source.instruction_count", count=len(line.instructions))
         else:
             files = source.files
-            title = file_name(files[0]) if len(files) == 1 else words.text("source.hottest")
+            key = "hottest" if source.has_source else "hottest_instructions"
+            title = file_name(files[0]) if len(files) == 1 else words.text(f"source.{key}")
             facts = words.text("source.lines" if source.has_source else "source.instruction_count",
                                count=len(source.lines))  # fmt: skip
-        tail = f"{facts}{self.signs.separator}{order} ({key})"
+        tail = f"{facts}{self.signs.separator}{order} ({sort})"
         yield [(shorten_middle(title, max(10, width - width_of(tail) - 3)), "title"), ("   ", ""), (tail, "muted")]
         if data.opened is not None:
             return
@@ -395,7 +412,8 @@ class SourceView(Vertical):
     def _update(self, *, first: bool = False, keep: int | None = None) -> None:
         rows = self.data.rows()
         if first and len(rows):
-            keep = int(rows[0])
+            first_row = self.data.first_row
+            keep = int(rows[0]) if first_row is None else first_row
         self.table.set_rows(rows, keep=keep)
         self.head.show(self.data, is_pending=False)
         self.words_view.show(self.data, self.table.row)
