@@ -1,7 +1,8 @@
 """NVIDIA's own rule results beside our diagnosis: which finding of ours says the same, and why where none does.
 
 The table goes by NVIDIA's rule identifier and, where one rule says several things, by the title or the message; the
-names are those of reports from 2019 to 2025. Texts are ``nvidia.relation.<relation>`` and ``nvidia.reason.<reason>``.
+names are those of reports from 2019 to 2025. Texts are
+``nvidia.reason.<reason>`` and ``nvidia.estimate.<estimate>``.
 """
 
 from __future__ import annotations

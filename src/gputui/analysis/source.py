@@ -5,6 +5,7 @@ Lines are source lines where the report knows them, and single instructions wher
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -36,6 +37,7 @@ _LOCAL = frozenset(("LDL", "STL"))
 _LOADS = frozenset(("LDG", "LD", "LDGSTS"))
 _STORES = frozenset(("STG", "ST"))
 _ATOMS = frozenset(("ATOM", "ATOMG", "RED", "REDG", "ATOMS"))
+_FILLS = frozenset(("LDG", "LD", "LDL", "TEX", "TLD", "ATOM", "ATOMG"))
 _BARRIERS = frozenset(("BAR",))
 _FP64 = frozenset(("DADD", "DFMA", "DMUL", "DSETP", "DMNMX"))
 _PRODUCTS = frozenset(("FFMA", "FFMA2", "HFMA2"))
@@ -148,6 +150,29 @@ class Source:
         """Its place in the program, from 1."""
         return self._number[instruction.address]
 
+    def line_of(self, instruction: Instruction) -> HotLine:
+        return self._line_of[instruction.address]
+
+    def feeder(self, instruction: Instruction) -> Instruction | None:
+        """The load that an instruction most likely waits for, where it mostly waits for memory.
+
+        It is the nearest load above that fills a register which the instruction reads and nothing in between fills
+        anew. Jumps are not followed, so this is a guess: right in straight code and unrolled loops.
+        """
+        stalls = ranked_stalls(instruction.stalls, instruction.samples)
+        if not stalls or stalls[0].reason != "long_scoreboard":
+            return None
+        _, wanted = _registers(instruction.sass)
+        place = self._number[instruction.address] - 1
+        for one in reversed(self.listing.instructions[max(0, place - _LOOK_BACK) : place]):
+            written, _ = _registers(one.sass)
+            if wanted & written and one.opcode in _FILLS:
+                return one
+            wanted -= written
+            if not wanted:
+                return None
+        return None
+
     def around(self, line: HotLine, lines: int) -> tuple[tuple[int, str], ...]:
         """The known source text from ``lines`` before this line to as many behind it."""
         known = self.listing.lines
@@ -249,6 +274,23 @@ def ranked_stalls(reasons: Mapping[str, float], samples: float) -> tuple[Stall, 
 
 
 _MOST_PLACES = 3
+_LOOK_BACK = 1000
+_REGISTER = re.compile(r"\bR(\d+)(\.64)?")
+_WITHOUT_RESULT = ("ST", "BRA", "BAR", "RED", "EXIT", "RET", "CALL", "LDGSTS")
+
+
+def _registers(sass: str) -> tuple[set[int], set[int]]:
+    """The registers that an instruction writes, and those it reads, as its text tells."""
+    name, _, operands = re.sub(r"^@!?U?P\w+\s+", "", sass).partition(" ")
+    found = [(int(number), 2 if wide else 1) for number, wide in _REGISTER.findall(operands)]
+    if not found:
+        return set(), set()
+    first = operands.lstrip()[:1] == "R" and not name.startswith(_WITHOUT_RESULT)
+    reads = {number + i for number, size in (found[1:] if first else found) for i in range(size)}
+    if not first:
+        return set(), reads
+    width = 4 if ".128" in name else 2 if ".64" in name or "WIDE" in name else 1
+    return {found[0][0] + i for i in range(width)}, reads
 
 
 def id_of(line: HotLine) -> int:

@@ -118,9 +118,8 @@ def _kernel(
         yield f"**{words.ui('nvidia_rules')}**"
         yield ""
         for remark in claims:
-            relation = words.text(f"nvidia.relation.{remark.relation}")
             title = escape(remark.rule.title or remark.rule.rule)
-            yield f"- {title} ({relation}): {escape(remark_text(remark, diagnosis, words))}"
+            yield f"- {title}: {escape(remark_text(remark, diagnosis, words))}"
 
 
 def _code(text: str) -> str:

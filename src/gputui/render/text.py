@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 SHOWN_KERNELS = 10
 SHOWN_LINES = 3
+_CODE_COLUMN = 3
 _NAME_CELLS = 34
 
 
@@ -183,22 +184,24 @@ def _lines(source: Source | None, words: Wording, ascii: bool) -> Iterable[Rende
         return
     yield Text()
     yield Text(words.text("source.hottest" if source.has_source else "source.hottest_instructions"), style="dim")
-    table = Table.grid(padding=(0, 2))
-    table.add_column(justify="right", no_wrap=True, width=6)
-    table.add_column(no_wrap=True, width=8)
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
-    table.add_column(no_wrap=True)
-    for line in source.lines[:SHOWN_LINES]:
-        if line.samples:
-            why = mark_of(line, words) or (stall_name(line.stalls[0].reason, words) if line.stalls else "")
-            table.add_row(
-                units.share(line.share_pct),
-                bar(line.share_pct, 100, 8, ascii=ascii),
-                line_name(line, words),
-                Text(code_of(line)),
-                why,
-            )
+    rows = [
+        (
+            units.share(line.share_pct),
+            bar(line.share_pct, 100, 8, ascii=ascii),
+            line_name(line, words),
+            code_of(line),
+            mark_of(line, words) or (stall_name(line.stalls[0].reason, words) if line.stalls else ""),
+        )
+        for line in source.lines[:SHOWN_LINES]
+        if line.samples
+    ]
+    table = Table.grid(padding=(0, 2), expand=True)
+    for column in range(5):
+        # The code gives way, the rest stays whole.
+        ratio = 1 if column == _CODE_COLUMN else None
+        table.add_column(justify="right" if column == 0 else "left", no_wrap=True, ratio=ratio)
+    for row in rows:
+        table.add_row(*map(Text, row))
     yield table
 
 
@@ -211,8 +214,7 @@ def _remarks(remarks: Sequence[Remark], diagnosis: Diagnosis, words: Wording) ->
     yield Text(words.ui("nvidia_rules"), style="dim")
     for remark in claims:
         title = safe(remark.rule.title or remark.rule.rule)
-        relation = words.text(f"nvidia.relation.{remark.relation}")
-        text = f"- {title} ({relation}): {remark_text(remark, diagnosis, words)}"
+        text = f"- {title}: {remark_text(remark, diagnosis, words)}"
         yield Padding(Text(text, style="dim"), (0, 0, 0, 2))
 
 

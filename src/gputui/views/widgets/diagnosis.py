@@ -15,7 +15,7 @@ from gputui.render.text import gain, gauge_rows, sureness, what_it_is
 from gputui.views import actions
 from gputui.views.glyphs import Glyphs, severity_mark
 from gputui.views.paper import LinesView
-from gputui.views.text import Line, fit, line_width, paragraph, shorten_middle, shown, wrap
+from gputui.views.text import Line, Segment, fit, line_width, paragraph, shorten_middle, shown, wrap
 
 if TYPE_CHECKING:
     from gputui.analysis.engine import Diagnosis
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from gputui.wording import ReaderLevel, Wording
 
 _PARTS = ("why", "picture", "do", "check", "sure")
-_RELATION_ROLES = {"agrees": "ok", "effect": "medium", "differs": "medium", "not-checked": "unknown"}
 _MAX_WIDTH = 116
 """Lines longer than this are hard to read back from."""
 
@@ -310,12 +309,20 @@ class DiagnosisView(LinesView):
         if rule.speedup_pct:
             key = "nvidia_estimate" if rule.speedup_is_global else "nvidia_estimate_local"
             title = f"{title}  {self.words.ui(key, percent=rule.speedup_pct)}"
+        yield ()
         yield from paragraph(title, width, first=[(f"  {self.signs.bullet} ", "accent")], indent=4, role="strong")
-        relation = self.words.text(f"nvidia.relation.{remark.relation}")
-        lead = [("    ", ""), (relation, _RELATION_ROLES.get(remark.relation, "faint")), ("  ", "")]
-        text = remark_text(remark, diagnosis, self.words)
-        yield from paragraph(text, width, first=lead, indent=line_width(lead))
+        yield from paragraph(
+            remark_text(remark, diagnosis, self.words), width, first=[("    ", ""), self._mark(remark)], indent=6
+        )
         yield from paragraph(shown(rule.message, 1500), width, indent=4, role="faint")
+
+    def _mark(self, remark: Remark) -> Segment:
+        """Whether a remark says the same as we do, in one sign."""
+        if remark.relation == "agrees":
+            return self.signs.ok, "ok"
+        if remark.relation in ("effect", "differs"):
+            return self.signs.warning, "warning"
+        return (self.signs.unknown if remark.relation == "not-checked" else self.signs.waiting), "faint"
 
     def _not_told(self, diagnosis: Diagnosis, width: int) -> Iterable[Line]:
         if not diagnosis.not_checked:

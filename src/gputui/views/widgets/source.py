@@ -110,24 +110,25 @@ class SourceTable:
 
     # -------------------------------------------------------------- cells
 
-    def _columns(self, width: int) -> tuple[int, int, int, int, int]:
-        """Cells for the place, the code, the reason, the mark and the count; 0 for those without room."""
-        place = 6 if self.opened is not None else self._place_cells
+    def _columns(self, width: int) -> tuple[int, int, int, int, int, int]:
+        """Cells for bar, place, code, reason, mark and count; 0 for those without room."""
+        bar_cells = _BAR if width >= 64 else 0
+        place = 6 if self.opened is not None else min(self._place_cells, max(10, width // 4))
         mark = _MARK if width >= _WIDE else 0
         run = _RUN if width >= _WIDER else 0
-        why = _WHY if width >= 56 else 0
+        why = _WHY if width >= 50 else 0
         rest = sum(cells + 2 for cells in (why, mark, run) if cells)
-        return place, max(8, width - _BAR - _SHARE - 2 - place - 2 - rest), why, mark, run
+        return bar_cells, place, max(8, width - bar_cells - _SHARE - 4 - place - rest), why, mark, run
 
     def head(self, width: int) -> Line:
         if self.source is None:
             return ()
-        place, code, why, mark, run = self._columns(width - 1)
+        bar_cells, place, code, why, mark, run = self._columns(width - 1)
         words = self.words
         column = "line" if self.opened is None and self.source.has_source else "sass"
         cells = [
             (" ", "head"),
-            (fit(words.text("source.column_share"), _BAR + _SHARE + 1), "head"),
+            (fit(words.text("source.column_share"), bar_cells + _SHARE + 1), "head"),
             (" ", "head"),
             (fit(words.text(f"source.column_{column}"), place, right=True), "head"),
             ("  ", "head"),
@@ -166,11 +167,11 @@ class SourceTable:
         *,
         is_hot: bool = False,
     ) -> Line:
-        place, code_cells, why, mark_cells, run = self._columns(state.width)
+        bar_cells, place, code_cells, why, mark_cells, run = self._columns(state.width)
         code = fit(code, code_cells).rstrip()
         assert self.source is not None
         share = 100 * samples / self.source.samples if self.source.samples else None
-        filled = bar(samples, self._hottest, _BAR, ascii=self.ascii)
+        filled = bar(samples, self._hottest, bar_cells, ascii=self.ascii)
         line: list[tuple[str, str]] = [
             (filled, "bar-lead" if is_hot else "bar"),
             (fit(units.share(share), _SHARE, right=True), "strong" if is_hot else "number"),
@@ -306,9 +307,22 @@ class SourceWords(LinesView, can_focus=False):
                 first: Line = [(f"{self.signs.warning} ", "warning")]
                 yield from paragraph(flag_text(flag, words), width, first=first, indent=2)
         yield from self._stalls(line.stalls, width)
+        waiting = max(line.instructions, key=lambda one: one.samples)
+        if line.is_hot and data.source is not None:
+            yield from self._feeder(data.source, waiting, width)
         if line.is_hot:
             text = flag_text(next(flag for flag in line.flags if flag.id == "stall"), words)
             yield from paragraph(text, width, indent=2, role="faint")
+
+    def _feeder(self, source: Source, one: Instruction, width: int) -> Iterable[Line]:
+        """The load that an instruction most likely waits for."""
+        feeder = source.feeder(one)
+        if feeder is None:
+            return
+        line = source.line_of(feeder)
+        place = f" ({line_name(line, self.words)})" if line.line else ""
+        text = self.words.text("source.feeder", number=source.number_of(feeder), sass=tidy(feeder.sass), place=place)
+        yield from paragraph(text, width)
 
     def _title(self, name: str, facts: list[str], width: int) -> Iterable[Line]:
         text = self.signs.separator.join(facts)
@@ -351,7 +365,11 @@ class SourceWords(LinesView, can_focus=False):
         if one.executed and one.threads:
             facts.append(words.text("source.threads", threads=one.threads / one.executed))
         name = words.text("source.sass", number=source.number_of(one))
-        stalls = [*self._title(name, facts, width), *self._stalls(stalls_of(one), width)]
+        stalls = [
+            *self._title(name, facts, width),
+            *self._stalls(stalls_of(one), width),
+            *self._feeder(source, one, width),
+        ]
         around = self._around(source, line, width, self.scrollable_content_region.height - len(stalls) - 1)
         yield from around
         if around:
@@ -416,6 +434,7 @@ class SourceView(Vertical):
             keep = int(rows[0]) if first_row is None else first_row
         self.table.set_rows(rows, keep=keep)
         self.head.show(self.data, is_pending=False)
+        self.words_view.display = self.data.source is not None
         self.words_view.show(self.data, self.table.row)
 
     def update_rows(self) -> None:
