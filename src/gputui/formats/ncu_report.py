@@ -287,6 +287,9 @@ def _extras(answer: dict[str, Any]) -> Extras:
 _REASONS = {"no_instruction": "no_instructions", "gmma": "warpgroup_arrive"}
 """Spellings of one stall reason."""
 
+_LABEL = re.compile(r"`\(\S*\) ")
+"""A label before an address: disassemblers put one or not."""
+
 
 def _listing(answer: dict[str, Any]) -> SourceListing:
     files: list[str] = answer["files"]
@@ -310,7 +313,7 @@ def _listing(answer: dict[str, Any]) -> SourceListing:
     instructions = tuple(
         Instruction(
             address,
-            sass,
+            _LABEL.sub("", sass),
             file=files[place[0]] if place else "",
             line=place[1] if place else 0,
             stalls=reasons,
