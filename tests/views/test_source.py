@@ -136,10 +136,14 @@ async def test_a_finding_shows_its_line_and_leads_there(start: Start) -> None:
         await pilot.press("w")
         await settle(app, pilot)
         assert app.main.tab == "source"
+        assert "scattered loads: 100 % of the sectors" in view(app).head.plain_lines()[1]
         row = view(app).table.row
         assert row is not None
         assert view(app).data.lines[row].line == 2
         assert "320 sectors of 32 bytes where 40 would do (8.0×)" in " ".join(words(app).split())
+        await pilot.press("j")
+        await pilot.pause()
+        assert len(view(app).head.plain_lines()) == 1
 
 
 async def test_the_tab_is_dim_where_there_is_nothing(start: Start) -> None:

@@ -441,8 +441,7 @@ class MainScreen(Screen[None]):
             return
         self._where = (self._where + 1) % len(found)
         finding, place = found[self._where]
-        self.source.go_to(place.line)
-        self.notify(f"{words.finding_name(finding.id)}: {place_share(place, words)}", markup=False, timeout=4)
+        self.source.go_to(place.line, f"{words.finding_name(finding.id)}: {place_share(place, words)}")
 
     def action_next_level(self) -> None:
         entry = self.entry

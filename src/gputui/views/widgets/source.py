@@ -208,10 +208,17 @@ class SourceHead(LinesView, can_focus=False):
         self.signs = signs
         self.data: SourceTable | None = None
         self.is_pending = False
+        self.note = ""
+        """What finding the highlighted line belongs to, where one led here."""
 
     def show(self, data: SourceTable, *, is_pending: bool) -> None:
         self.data, self.is_pending = data, is_pending
         self.rebuild()
+
+    def set_note(self, note: str) -> None:
+        if note != self.note:
+            self.note = note
+            self.rebuild()
 
     def rebuild(self, *, to_top: bool = False) -> None:
         super().rebuild(to_top=to_top)
@@ -244,6 +251,8 @@ class SourceHead(LinesView, can_focus=False):
                                count=len(source.lines))  # fmt: skip
         tail = f"{facts}{self.signs.separator}{order} ({sort})"
         yield [(shorten_middle(title, max(10, width - width_of(tail) - 3)), "title"), ("   ", ""), (tail, "muted")]
+        if self.note:
+            yield from paragraph(self.note, width, first=[(f"{self.signs.emphasis} ", "accent")], indent=2)
         if data.opened is not None:
             return
         for note in self._notes(source):
@@ -412,7 +421,7 @@ class SourceView(Vertical):
             widget.ascii = ascii
         self.entry: int | None = None
         self._shown: Source | None = None
-        self._line_before = 0
+        self._noted: int | None = None
 
     def compose(self) -> ComposeResult:
         yield self.head
@@ -424,6 +433,7 @@ class SourceView(Vertical):
         if (entry, source) != (self.entry, self._shown) or source is None:
             self.entry, self._shown = entry, source
             self.data.set_source(source)
+            self.head.note = ""
             self._update(first=True)
         self.head.show(self.data, is_pending=is_pending)
 
@@ -441,6 +451,8 @@ class SourceView(Vertical):
         self._update()
 
     def describe_row(self, row: int | None) -> None:
+        if row != self._noted and self.data.opened is None:
+            self.head.set_note("")
         self.words_view.show(self.data, row)
 
     def next_order(self) -> None:
@@ -462,7 +474,9 @@ class SourceView(Vertical):
             self._update(keep=opened)
         return opened is not None
 
-    def go_to(self, line: HotLine) -> None:
-        """Put the cursor on this line."""
+    def go_to(self, line: HotLine, note: str) -> None:
+        """Put the cursor on this line, and say why."""
         self.data.opened, self.data.filter = None, ""
-        self._update(keep=self.data.lines.index(line))
+        self._noted = self.data.lines.index(line)
+        self.head.note = note
+        self._update(keep=self._noted)
