@@ -122,6 +122,7 @@ async def test_order_search_and_filter(start: Start) -> None:
         await pilot.press("escape", "f", *"threadidx", "enter")
         await pilot.pause()
         assert [int(row) for row in view(app).table.rows] == [1]
+        assert "filter: threadidx (1)" in view(app).head.plain_lines()[0]
         await pilot.press("escape", "slash", *"f.cu", "enter", "n")
         assert view(app).table.row == 0
         await pilot.press("N", "N")

@@ -123,18 +123,19 @@ class Source:
         lines = [self._line(tuple(group)) for group in groups.values()]
         lines.sort(key=lambda line: (-(line.samples if self.samples else line.executed), line.number))
         self.lines: tuple[HotLine, ...] = tuple(lines)
+        self._places: dict[str, tuple[Place, ...]] = {}
         self._line_of = {one.address: line for line in self.lines for one in line.instructions}
 
-    @property
+    @cached_property
     def has_source(self) -> bool:
         """Whether instructions are tied to source lines (the program was built with line numbers)."""
         return any(line.line for line in self.lines)
 
-    @property
+    @cached_property
     def has_text(self) -> bool:
         return any(line.text is not None for line in self.lines)
 
-    @property
+    @cached_property
     def in_program_order(self) -> tuple[HotLine, ...]:
         """Source lines by file, in the order in which the program first enters the files, then by number."""
         first: dict[str, int] = {}
@@ -142,7 +143,7 @@ class Source:
             first.setdefault(line.file, len(first))
         return tuple(sorted(self.lines, key=lambda one: (first[one.file] if one.line else -1, one.line, one.number)))
 
-    @property
+    @cached_property
     def files(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(line.file for line in self.lines if line.file))
 
@@ -182,6 +183,11 @@ class Source:
     def places_of(self, finding: str | Finding) -> tuple[Place, ...]:
         """The lines that carry a finding, those with most of what it counts first; empty where none can be told."""
         id = finding if isinstance(finding, str) else finding.id
+        if id not in self._places:
+            self._places[id] = self._places_of(id)
+        return self._places[id]
+
+    def _places_of(self, id: str) -> tuple[Place, ...]:
         found: dict[int, Place] = {}
         for what, weigh in _weights_of(id):
             weights: dict[int, float] = {}

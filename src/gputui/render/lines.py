@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from gputui.model.report import Report
     from gputui.wording import Wording
 
+MOST_READ = 50
+"""Functions whose slowest launch is told with its source lines and NVIDIA's remarks: reading them takes some 20 ms."""
 _LONGEST = 200
 
 

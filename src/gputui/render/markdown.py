@@ -7,7 +7,17 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from gputui import units
-from gputui.render.lines import code_of, line_name, mark_of, place_share, placed, remark_text, remarks_of, source_of
+from gputui.render.lines import (
+    MOST_READ,
+    code_of,
+    line_name,
+    mark_of,
+    place_share,
+    placed,
+    remark_text,
+    remarks_of,
+    source_of,
+)
 from gputui.render.text import SHOWN_LINES, gain, gauge_rows, group_by_function, level_of, sureness
 from gputui.terminal import safe
 
@@ -55,9 +65,10 @@ def report_markdown(
             f"| {units.share(share)} | {units.duration(time)} | {escape(launches[0].kernel.name)}{count} "
             f"| {words.verdict_name(launches[0].verdict.id)} |"
         )
-    for launches in groups:
+    for number, launches in enumerate(groups):
         first = launches[0]
-        source, remarks = source_of(report, first), remarks_of(report, first)
+        read = number < MOST_READ
+        source, remarks = (source_of(report, first), remarks_of(report, first)) if read else (None, ())
         lines += ["", kernel_markdown(first, words, level, source=source, remarks=remarks)]
     return "\n".join(lines).rstrip() + "\n"
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gputui import __version__
 from gputui.render.collect import collect_command
-from gputui.render.lines import placed, remark_text, remarks_of, source_of
+from gputui.render.lines import MOST_READ, placed, remark_text, remarks_of, source_of
 from gputui.render.text import group_by_function
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from gputui.wording import Wording
 
 
-MOST_READ = 50
-"""Functions whose slowest launch is told with its source lines and NVIDIA's remarks: reading them takes some 20 ms."""
 _MOST_LINES = 10
 
 

@@ -50,19 +50,20 @@ class SourceTable:
         self.filter = ""
         self.source: Source | None = None
         self.opened: int | None = None
-        self._program: dict[int, int] = {}
         self._place_cells = 0
-        self._texts: list[str] = []
+        self._texts: list[str] | None = None
+        self._most = 0.0
+        """The samples of the hottest line."""
 
     def set_source(self, source: Source | None) -> None:
         self.source, self.opened = source, None
         lines = self.lines
-        self._program = {line.number: place for place, line in enumerate(source.in_program_order)} if source else {}
         self._one_file = len({line.file for line in lines if line.line}) <= 1
         names = [line_name(line, self.words, number_only=self._one_file) for line in lines]
         head = width_of(self.words.text("source.column_line"))
         self._place_cells = min(22, max([head, *map(width_of, names)]))
-        self._texts = [f"{line.file}:{line.line}\n{line.text or ''}\n{line.sass}".casefold() for line in lines]
+        self._texts = None
+        self._most = max((line.samples for line in lines), default=0.0)
 
     @property
     def lines(self) -> tuple[HotLine, ...]:
@@ -88,7 +89,7 @@ class SourceTable:
     @property
     def _hottest(self) -> float:
         """The samples that fill a bar."""
-        return max((one.samples for one in (self.instructions or self.lines)), default=0.0)
+        return self._most if self.opened is None else max(one.samples for one in self.instructions)
 
     def rows(self) -> ordering.Rows:
         if self.opened is not None:
@@ -98,15 +99,24 @@ class SourceTable:
             return order.astype(np.int64)
         rows = np.arange(len(self.lines), dtype=np.int64)
         if self.order == "program" and len(rows):
-            rows = np.argsort([self._program[line.number] for line in self.lines], kind="stable").astype(np.int64)
+            assert self.source is not None
+            place_of = {line.number: place for place, line in enumerate(self.source.in_program_order)}
+            rows = np.argsort([place_of[line.number] for line in self.lines], kind="stable").astype(np.int64)
         if self.filter:
-            rows = ordering.keep(rows, np.array([self.filter in text for text in self._texts], dtype=bool))
+            rows = ordering.keep(rows, np.array([self.filter in text for text in self._searched], dtype=bool))
         return rows
 
     def matches(self, query: str, row: int) -> bool:
         if self.opened is not None:
             return query in self.instructions[row].sass.casefold()
-        return query in self._texts[row]
+        return query in self._searched[row]
+
+    @property
+    def _searched(self) -> list[str]:
+        """What search and filter look at, made when first asked for."""
+        if self._texts is None:
+            self._texts = [f"{line.file}:{line.line}\n{line.text or ''}\n{line.sass}".casefold() for line in self.lines]
+        return self._texts
 
     # -------------------------------------------------------------- cells
 
@@ -250,6 +260,9 @@ class SourceHead(LinesView, can_focus=False):
             facts = words.text("source.lines" if source.has_source else "source.instruction_count",
                                count=len(source.lines))  # fmt: skip
         tail = f"{facts}{self.signs.separator}{order} ({sort})"
+        if data.filter and data.opened is None:
+            filtered = words.ui("filtered", text=shown(data.filter, 24), count=len(data.rows()))
+            tail = f"{tail}{self.signs.separator}{filtered}"
         yield [(shorten_middle(title, max(10, width - width_of(tail) - 3)), "title"), ("   ", ""), (tail, "muted")]
         if self.note:
             yield from paragraph(self.note, width, first=[(f"{self.signs.emphasis} ", "accent")], indent=2)
