@@ -89,6 +89,7 @@ class GputuiApp(App[int]):
         self.diagnoses: dict[int, Diagnosis] = {}
         self.extras: dict[int, Extras] = {}
         self.sources: dict[int, Source | None] = {}
+        self._sources_asked: set[int] = set()
         self.backlog = Backlog()
         self.is_diagnosing = False
         self.was_stopped = False
@@ -220,11 +221,14 @@ class GputuiApp(App[int]):
             extras = self.library.report_of(entry).report.source.extras(entry.kernel.index)
         self.post_message(MetricsRead(generation, entry.number, metrics, extras))
 
-    @work(thread=True, exclusive=True, group="source", exit_on_error=False)
+    @work(thread=True, group="source", exit_on_error=False)
     def _read_source(self, generation: int, entry: Entry) -> None:
         from gputui.analysis.source import Source
 
-        listing = self.library.report_of(entry).report.source.source(entry.kernel.index)
+        try:
+            listing = self.library.report_of(entry).report.source.source(entry.kernel.index)
+        finally:
+            self._sources_asked.discard(entry.number)
         self.post_message(SourceRead(generation, entry.number, None if listing is None else Source(listing)))
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
@@ -342,7 +346,8 @@ class GputuiApp(App[int]):
         self._read_metrics(self.generation, entry)
 
     def read_source(self, entry: Entry) -> None:
-        if entry.number not in self.sources:
+        if entry.number not in self.sources and entry.number not in self._sources_asked:
+            self._sources_asked.add(entry.number)
             self._read_source(self.generation, entry)
 
     def set_level(self, level: ReaderLevel | None) -> None:
