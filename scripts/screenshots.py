@@ -31,6 +31,7 @@ PICTURES: Sequence[tuple[str, Path, tuple[int, int], Sequence[str], str | None]]
     ("diagnosis", demo_report(), (120, 40), (), None),
     ("roofline", SAMPLES / "attention_sdpa.ncu-rep", (120, 36), ("2",), None),
     ("metrics", demo_report(), (120, 36), ("4",), None),
+    ("source", SAMPLES / "tour_source.ncu-rep", (120, 36), ("j", "w"), None),
     ("light", SAMPLES / "attention_eager.ncu-rep", (120, 36), (), "light"),
     ("small", demo_report(), (80, 24), (), None),
     ("japanese", demo_report(), (120, 40), (), None),
@@ -57,6 +58,8 @@ async def draw(name: str, report: Path, size: tuple[int, int], keys: Sequence[st
             await pilot.pause()
         for key in keys:
             await pilot.press(key)
+            # A kernel's lines are read when the cursor has rested on it.
+            await pilot.pause(0.2)
             await app.workers.wait_for_complete()
             await pilot.pause()
         svg = _WIDTH.sub(_stretch, app.export_screenshot(title="gputui"))

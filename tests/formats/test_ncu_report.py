@@ -490,3 +490,110 @@ def test_opcodes_come_with_their_counts() -> None:
             assert sum(opcodes.instances.values()) == opcodes.value == total.value
     finally:
         report.close()
+
+
+BY_ADDRESS = """
+COUNT = 4
+FIRST = 2**47
+
+
+class Ids:
+    ValueKind_UINT64 = 6
+
+    def __init__(self, name):
+        self.name_ = name
+
+    def num_instances(self):
+        return COUNT - (self.name_ == "thread_inst_executed")
+
+    def kind(self, index):
+        return 1 if self.name_ == "memory_l1_wavefronts_shared" else 6
+
+    def as_uint64(self, index):
+        return FIRST + 16 * index
+
+
+class Counts(Metric):
+    def num_instances(self):
+        return COUNT
+
+    def has_correlation_ids(self):
+        return True
+
+    def correlation_ids(self):
+        return Ids(self.name_)
+
+    def as_double(self, index):
+        return float("nan") if self.name_.endswith("_drain") else float(index)
+
+
+NAMES = (
+    "smsp__pcsamp_sample_count", "inst_executed", "thread_inst_executed", "memory_l1_wavefronts_shared",
+    "smsp__pcsamp_warps_issue_stalled_no_instruction", "smsp__pcsamp_warps_issue_stalled_drain",
+    "smsp__pcsamp_warps_issue_stalled_wait_not_issued",
+)
+VALUES.update({name: (1.0, "") for name in NAMES})
+IAction.metric_by_name = lambda self, name: (
+    Counts(name) if name in NAMES else Metric(name) if name in VALUES else None
+)
+
+
+class Info:
+    def __init__(self, place):
+        self.place = place
+
+    def file_name(self):
+        if self.place == 2:
+            raise TypeError("in method file_name")
+        return "dir/a\\x1b[2J.cu"
+
+    def line(self):
+        return 2 if self.place < 2 else 10**9
+
+
+def sass_by_pc(self, address):
+    if address == FIRST + 16:
+        raise UnicodeDecodeError("utf-8", b"\\xff", 0, 1, "bad")
+    return "   @P0   BRA `(.L_x_0) 0x10   " if address < FIRST + 16 else "N/A"
+
+
+IAction.sass_by_pc = sass_by_pc
+IAction.source_info = lambda self, address: Info((address - FIRST) // 16)
+IAction.source_files = lambda self: {"dir/a\\x1b[2J.cu": "one\\ntwo\\x1b[31m" + "x" * 10**6 + "\\nthree", "other": ""}
+"""
+
+
+def test_instructions_with_whatever_the_library_answers(stand_in) -> None:
+    opened = open_report(stand_in(BY_ADDRESS))
+    listing = opened.source.source(1)
+    opened.close()
+    assert listing is not None
+    # Ids that are no addresses, too few of them, and values that are no numbers are left out.
+    assert listing.measured == {"samples", "executed", "stalls"}
+    assert [(one.address - 2**47, one.sass) for one in listing.instructions] == [
+        (0, "@P0 BRA 0x10"), (16, ""), (32, ""), (48, ""),
+    ]  # fmt: skip
+    assert [one.samples for one in listing.instructions] == [0, 1, 2, 3]
+    assert dict(listing.instructions[3].stalls) == {"no_instructions": 3}
+    file = "dir/a\x1b[2J.cu"
+    assert [(one.file, one.line) for one in listing.instructions] == [(file, 2), (file, 2), ("", 0), (file, 10**9)]
+    assert listing.lines[file, 1].text == "one"
+    assert len(listing.lines[file, 2].text) == 400
+    assert set(listing.lines) == {(file, 1), (file, 2), (file, 3)}
+    assert (listing.missing_files, listing.left_out) == ((), 0)
+
+
+def test_a_kernel_of_50_000_instructions_is_cut_to_those_with_most_samples(stand_in) -> None:
+    opened = open_report(stand_in(BY_ADDRESS + "COUNT = 50_000\n"))
+    listing = opened.source.source(0)
+    opened.close()
+    assert listing is not None
+    assert (len(listing.instructions), listing.left_out) == (20_000, 30_000)
+    assert listing.instructions[0].samples == 30_000
+    assert listing.instructions[-1].samples == 49_999
+
+
+def test_a_report_without_numbers_by_instruction_has_no_lines(stand_in) -> None:
+    opened = open_report(stand_in())
+    assert opened.source.source(0) is None
+    opened.close()

@@ -8,6 +8,7 @@ from gputui.model.device import Device
 from gputui.model.kernel import Kernel
 from gputui.model.metrics import Metric
 from gputui.model.report import Extras, Notice, Report
+from gputui.model.source import SourceListing
 
 DEVICE = Device("NVIDIA Test GPU", (9, 0), 132, 1.7e9, 2.6e9, 5120, 50_000_000)
 
@@ -43,6 +44,7 @@ class MemorySource:
 
     def __init__(self, rows: Sequence[Mapping[str, Metric]]) -> None:
         self.rows = rows
+        self.listing: SourceListing | None = None
 
     def fetch(self, indices: Sequence[int], names: Sequence[str] | None) -> list[dict[str, Metric]]:
         return [
@@ -52,6 +54,9 @@ class MemorySource:
 
     def extras(self, index: int) -> Extras:
         return Extras()
+
+    def source(self, index: int) -> SourceListing | None:
+        return self.listing
 
     def close(self) -> None:
         pass

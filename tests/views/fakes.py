@@ -9,6 +9,7 @@ from gputui.model.device import Device
 from gputui.model.kernel import Kernel
 from gputui.model.metrics import Metric
 from gputui.model.report import Extras, Report, RuleResult, Section
+from gputui.model.source import SourceListing
 
 DEVICE = Device("NVIDIA Test GPU", (9, 0), 132, 1.7e9, 2.6e9, 5120, 50_000_000)
 
@@ -45,6 +46,7 @@ class FakeSource:
         self.threads: set[int] = set()
         self.fetched: list[tuple[int, ...]] = []
         self.closed = False
+        self.listing: SourceListing | None = None
 
     def fetch(self, indices: Sequence[int], names: Sequence[str] | None) -> list[dict[str, Metric]]:
         self.threads.add(threading.get_ident())
@@ -59,6 +61,9 @@ class FakeSource:
     def extras(self, index: int) -> Extras:
         self.threads.add(threading.get_ident())
         return EXTRAS
+
+    def source(self, index: int) -> SourceListing | None:
+        return self.listing
 
     def close(self) -> None:
         self.closed = True

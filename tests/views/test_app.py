@@ -329,7 +329,7 @@ async def test_tabs_without_data_say_why(start: Start) -> None:
         assert "Nsight Systems" in " ".join(screen_text(app))
         await pilot.press("5")
         await pilot.pause()
-        assert "later version" in " ".join(screen_text(app))
+        assert "-lineinfo" in " ".join(screen_text(app))
 
 
 async def test_enter_shows_the_evidence_and_nvidias_rules(start: Start) -> None:

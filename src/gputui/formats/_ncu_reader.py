@@ -42,6 +42,28 @@ _IDENTITY = (
 _WITH_INSTANCES = ("sass__inst_executed_per_opcode", "sass__inst_executed_per_opcode_with_modifier_all")
 """The metrics whose value says little without its parts: instructions executed, by opcode."""
 
+_PER_INSTRUCTION = {
+    "samples": ("smsp__pcsamp_sample_count",),
+    "executed": ("inst_executed",),
+    "threads": ("thread_inst_executed",),
+    "global_sectors": ("memory_l2_theoretical_sectors_global", "memory_l2_sectors_global"),
+    "global_ideal": ("memory_l2_theoretical_sectors_global_ideal", "memory_l2_sectors_global_ideal"),
+    "shared_wavefronts": ("memory_l1_wavefronts_shared",),
+    "shared_ideal": ("memory_l1_wavefronts_shared_ideal",),
+    "local_sectors": ("memory_l2_theoretical_sectors_local", "memory_l2_sectors_local"),
+    "divergent": ("smsp__branch_targets_threads_divergent",),
+}
+"""What is read of each instruction, under the first of its names that the report has by address."""
+
+_STALLS = ("smsp__pcsamp_warps_issue_stalled_", "smsp__pcsamp_warp_stall_")
+"""Samples by reason: since 2020 and before."""
+
+_MOST_INSTRUCTIONS = 20_000
+_MOST_LINES = 20_000
+_AROUND = 12
+"""Lines of source kept on either side of one that instructions come from."""
+_MOST_TEXT = 400
+
 _Row = tuple[str, "float | str | None", str, "dict[str, float] | None"]
 
 
@@ -207,6 +229,103 @@ class Reader:
                 }
             )
         return {"sections": sections, "rules": rules, "labels": labels, "descriptions": descriptions}
+
+    def source(self, kernel: int) -> dict[str, Any]:
+        """Instructions by address with their numbers, and the source lines that they come from.
+
+        ``columns`` and ``stalls`` hold pairs of lists: the places of instructions, and their values where not 0.
+        """
+        action = self.action(kernel)
+        columns: dict[str, dict[int, float]] = {}
+        for column, names in _PER_INSTRUCTION.items():
+            found = next((values for values in (_by_address(action, name) for name in names) if values), None)
+            if found:
+                columns[column] = found
+        stalls: dict[str, dict[int, float]] = {}
+        for name in action.metric_names():
+            prefix = next((one for one in _STALLS if name.startswith(one)), None)
+            if prefix is not None and not name.endswith("_not_issued"):
+                values = _by_address(action, name)
+                if values:
+                    stalls[name[len(prefix) :]] = values
+        addresses = sorted({address for values in (*columns.values(), *stalls.values()) for address in values})
+        if not addresses or not (stalls or columns.keys() & {"samples", "executed"}):
+            return {"source": None}
+        total = len(addresses)
+        if total > _MOST_INSTRUCTIONS:
+            first = columns.get("samples") or columns.get("executed") or {}
+            by_weight = sorted(addresses, key=lambda address: -first.get(address, 0.0))
+            addresses = sorted(by_weight[:_MOST_INSTRUCTIONS])
+        place_of = {address: place for place, address in enumerate(addresses)}
+
+        def packed(values: dict[int, float]) -> list[list[Any]]:
+            kept = [(place_of[a], value) for a, value in values.items() if value and a in place_of]
+            return [[place for place, _ in kept], [value for _, value in kept]]
+
+        files: dict[str, int] = {}
+        places = [self._place(action, address, files) for address in addresses]
+        return {
+            "source": {
+                "addresses": addresses,
+                "sass": [_sass(action, address) for address in addresses],
+                "places": places,
+                "files": list(files),
+                "lines": _lines(dict(_text(action.source_files, {})), list(files), places),
+                "columns": {name: packed(values) for name, values in columns.items()},
+                "stalls": {name: packed(values) for name, values in stalls.items()},
+                "left_out": total - len(addresses),
+            }
+        }
+
+    def _place(self, action: Any, address: int, files: dict[str, int]) -> tuple[int, int] | None:
+        """The number of the instruction's file, which may be a new one, and the line; line 0 is none."""
+        info = action.source_info(address)
+        name = None if info is None else _text(info.file_name)
+        line = 0 if info is None else info.line()
+        return (files.setdefault(name, len(files)), line) if name and line > 0 else None
+
+
+def _by_address(action: Any, name: str) -> dict[int, float]:
+    """A metric's values by instruction address; empty where it is not kept by address, or cannot be read."""
+    metric = action.metric_by_name(name)
+    try:
+        count = metric.num_instances() if metric is not None else 0
+        if count < 2 or not metric.has_correlation_ids():
+            return {}
+        ids = metric.correlation_ids()
+        if ids.num_instances() < count or ids.kind(0) != ids.ValueKind_UINT64:
+            return {}
+        values = {ids.as_uint64(i): metric.as_double(i) for i in range(count)}
+    except Exception:
+        return {}
+    return {address: value for address, value in values.items() if math.isfinite(value)}
+
+
+def _sass(action: Any, address: int) -> str:
+    text = " ".join((_text(lambda: action.sass_by_pc(address)) or "")[:_MOST_TEXT].split())
+    return "" if text == "N/A" else text
+
+
+def _lines(texts: dict[str, str], files: list[str], places: list[Any]) -> list[dict[int, str] | None]:
+    """Of each file the lines that instructions come from and those around them; ``None`` where it is not imported."""
+    wanted: list[set[int]] = [set() for _ in files]
+    for place in places:
+        if place is not None:
+            wanted[place[0]].add(place[1])
+    found: list[dict[int, str] | None] = []
+    left = _MOST_LINES
+    for name, own in zip(files, wanted, strict=True):
+        text = texts.get(name, "")
+        if not text:
+            found.append(None)
+            continue
+        lines = text.split("\n")
+        around = {line for one in own for line in range(one - _AROUND, one + _AROUND + 1) if 1 <= line <= len(lines)}
+        # Those that matter, before those around them.
+        kept = [*sorted(own & around), *sorted(around - own)][:left]
+        left -= len(kept)
+        found.append({line: lines[line - 1][:_MOST_TEXT].rstrip() for line in kept})
+    return found
 
 
 @contextmanager

@@ -30,6 +30,7 @@ from gputui.formats.base import Progress, device_of, function_name
 from gputui.model.kernel import Dim3, Kernel
 from gputui.model.metrics import Metric
 from gputui.model.report import Extras, Notice, Report, RuleResult, Section
+from gputui.model.source import SourceListing
 
 kind = "ncu-csv"
 
@@ -118,6 +119,9 @@ class TextSource:
         if names is None:
             return [dict(row) for row in rows]
         return [{name: row[name] for name in names if name in row} for row in rows]
+
+    def source(self, index: int) -> SourceListing | None:
+        return None
 
     def extras(self, index: int) -> Extras:
         launch = self._launches[index]

@@ -28,6 +28,7 @@ from gputui.formats.base import Progress, device_of
 from gputui.model.kernel import Dim3, Kernel
 from gputui.model.metrics import Metric
 from gputui.model.report import Extras, MetricSource, Notice, Report, RuleResult, Section
+from gputui.model.source import Instruction, SourceLine, SourceListing
 
 kind = "ncu"
 _BATCH = 256
@@ -180,6 +181,10 @@ class NativeSource:
             self._extras[index] = _extras(self.ask("extras", kernel=index))
         return self._extras[index]
 
+    def source(self, index: int) -> SourceListing | None:
+        found = self.ask("source", kernel=index)["source"]
+        return None if found is None else _listing(found)
+
     def close(self) -> None:
         # Before the lock: whoever holds it waits for the child's answer.
         self._child.kill()
@@ -277,6 +282,54 @@ def _extras(answer: dict[str, Any]) -> Extras:
         labels=answer["labels"],
         descriptions=answer["descriptions"],
     )
+
+
+_REASONS = {"no_instruction": "no_instructions", "gmma": "warpgroup_arrive"}
+"""Spellings of one stall reason."""
+
+_LABEL = re.compile(r"`\(\S*\) ")
+"""A label before an address: disassemblers put one or not."""
+
+
+def _listing(answer: dict[str, Any]) -> SourceListing:
+    files: list[str] = answer["files"]
+    fields: list[dict[str, Any]] = [{} for _ in answer["addresses"]]
+    for name, (places, values) in answer["columns"].items():
+        for place, value in zip(places, values, strict=True):
+            fields[place][name] = value
+    stalls: list[dict[str, float]] = [{} for _ in fields]
+    for name, (places, values) in answer["stalls"].items():
+        reason = _REASONS.get(name, name)
+        for place, value in zip(places, values, strict=True):
+            stalls[place][reason] = value
+    measured = set(answer["columns"])
+    if answer["stalls"]:
+        measured.add("stalls")
+        if "samples" not in measured:
+            # Before 2021.2 the samples are told by reason alone.
+            measured.add("samples")
+            for one, reasons in zip(fields, stalls, strict=True):
+                one["samples"] = sum(reasons.values())
+    instructions = tuple(
+        Instruction(
+            address,
+            _LABEL.sub("", sass),
+            file=files[place[0]] if place else "",
+            line=place[1] if place else 0,
+            stalls=reasons,
+            **one,
+        )
+        for address, sass, place, one, reasons in zip(
+            answer["addresses"], answer["sass"], answer["places"], fields, stalls, strict=True
+        )
+    )
+    lines = {
+        (file, int(number)): SourceLine(file, int(number), text)
+        for file, texts in zip(files, answer["lines"], strict=True)
+        for number, text in (texts or {}).items()
+    }
+    missing = tuple(file for file, texts in zip(files, answer["lines"], strict=True) if texts is None)
+    return SourceListing(instructions, frozenset(measured), lines, missing, answer["left_out"])
 
 
 def _open_with_ncu(path: Path) -> Report:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from gputui.model.device import Device
+    from gputui.model.source import SourceListing
 
 
 class MetricSource(Protocol):
@@ -28,6 +29,10 @@ class MetricSource(Protocol):
 
     def extras(self, index: int) -> Extras:
         """What NVIDIA's own tools say of one kernel."""
+        ...
+
+    def source(self, index: int) -> SourceListing | None:
+        """One kernel's instructions and source lines; ``None`` where the report holds nothing by instruction."""
         ...
 
     def close(self) -> None: ...

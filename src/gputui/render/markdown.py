@@ -8,11 +8,24 @@ from typing import TYPE_CHECKING
 
 from gputui import units
 from gputui.render.collect import not_told
-from gputui.render.text import expectation, gain, gauge_rows, group_by_function, level_of, sureness
+from gputui.render.lines import (
+    MOST_READ,
+    code_of,
+    line_name,
+    mark_of,
+    place_share,
+    placed,
+    remark_text,
+    remarks_of,
+    source_of,
+)
+from gputui.render.text import SHOWN_LINES, expectation, gain, gauge_rows, group_by_function, level_of, sureness
 from gputui.terminal import safe
 
 if TYPE_CHECKING:
     from gputui.analysis.engine import Diagnosis
+    from gputui.analysis.nvidia_rules import Remark
+    from gputui.analysis.source import Source
     from gputui.model.report import Report
     from gputui.wording import ReaderLevel, Wording
 
@@ -53,18 +66,30 @@ def report_markdown(
             f"| {units.share(share)} | {units.duration(time)} | {escape(launches[0].kernel.name)}{count} "
             f"| {words.verdict_name(launches[0].verdict.id)} |"
         )
-    for launches in groups:
-        lines += ["", kernel_markdown(launches[0], words, level)]
+    for number, launches in enumerate(groups):
+        first = launches[0]
+        read = number < MOST_READ
+        source, remarks = (source_of(report, first), remarks_of(report, first)) if read else (None, ())
+        lines += ["", kernel_markdown(first, words, level, source=source, remarks=remarks)]
     lines += _not_told(groups, words)
     return "\n".join(lines).rstrip() + "\n"
 
 
-def kernel_markdown(diagnosis: Diagnosis, words: Wording, level: ReaderLevel | None = None) -> str:
-    """One kernel: sentence, gauges, findings with their evidence."""
-    return "\n".join(_kernel(diagnosis, words, level or level_of(diagnosis)))
+def kernel_markdown(
+    diagnosis: Diagnosis,
+    words: Wording,
+    level: ReaderLevel | None = None,
+    *,
+    source: Source | None = None,
+    remarks: Sequence[Remark] = (),
+) -> str:
+    """One kernel: sentence, gauges, findings with their evidence, its hottest lines, NVIDIA's remarks."""
+    return "\n".join(_kernel(diagnosis, words, level or level_of(diagnosis), source, remarks))
 
 
-def _kernel(diagnosis: Diagnosis, words: Wording, level: ReaderLevel) -> Iterable[str]:
+def _kernel(
+    diagnosis: Diagnosis, words: Wording, level: ReaderLevel, source: Source | None, remarks: Sequence[Remark]
+) -> Iterable[str]:
     kernel = diagnosis.kernel
     yield f"## {escape(kernel.name)} · {units.duration(kernel.duration_ns)}"
     yield ""
@@ -80,6 +105,10 @@ def _kernel(diagnosis: Diagnosis, words: Wording, level: ReaderLevel) -> Iterabl
         yield ""
         yield f"### {number}. {escape(text.title)} ({gain(finding, words)})"
         yield ""
+        place = placed(source, finding)
+        if place is not None:
+            where = escape(line_name(place.line, words))
+            yield f"- {words.text('source.where')}: {where} {_code(code_of(place.line))} ({place_share(place, words)})"
         yield f"- {words.text('explain.why')}: {escape(text.why)}"
         for action in text.actions[level]:
             yield f"- {words.text('explain.do')}: {escape(action)}"
@@ -89,6 +118,34 @@ def _kernel(diagnosis: Diagnosis, words: Wording, level: ReaderLevel) -> Iterabl
             threshold = "" if one.threshold is None else f" ({units.quantity(one.threshold, one.unit)})"
             value = units.quantity(one.value, one.unit)
             yield f"- {words.text('explain.evidence')}: `{safe(one.metric)}` = {value}{threshold}"
+    if source is not None and source.samples:
+        yield ""
+        yield f"**{words.text('source.hottest' if source.has_source else 'source.hottest_instructions')}**"
+        yield ""
+        for line in source.lines[:SHOWN_LINES]:
+            if line.samples:
+                mark = mark_of(line, words)
+                yield (
+                    f"- {units.share(line.share_pct)} {escape(line_name(line, words))} {_code(code_of(line))}"
+                    f"{f' ({mark})' if mark else ''}"
+                )
+    claims = [remark for remark in remarks if remark.relation != "information"]
+    if claims:
+        yield ""
+        yield f"**{words.ui('nvidia_rules')}**"
+        yield ""
+        for remark in claims:
+            title = escape(remark.rule.title or remark.rule.rule)
+            yield f"- {title}: {escape(remark_text(remark, diagnosis, words))}"
+
+
+def _code(text: str) -> str:
+    """Safe text as inline code: a fence longer than any run of backticks in it."""
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    if not longest:
+        return f"`{text}`" if text else ""
+    fence = "`" * (longest + 1)
+    return f"{fence} {text} {fence}"
 
 
 def _not_told(groups: Sequence[Sequence[Diagnosis]], words: Wording) -> Iterable[str]:

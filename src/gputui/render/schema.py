@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gputui import __version__
 from gputui.render.collect import collect_command
-from gputui.render.text import expectation
+from gputui.render.lines import MOST_READ, placed, remark_text, remarks_of, source_of
+from gputui.render.text import expectation, group_by_function
 
 if TYPE_CHECKING:
     from gputui.analysis.engine import Diagnosis
     from gputui.analysis.finding import Finding
+    from gputui.analysis.nvidia_rules import Remark
+    from gputui.analysis.source import HotLine, Place, Source
     from gputui.model.report import Report
     from gputui.wording import Wording
+
+
+_MOST_LINES = 10
 
 
 def report_json(report: Report, diagnoses: Iterable[Diagnosis], words: Wording) -> dict[str, Any]:
     """The whole answer for one report."""
     kernels = list(diagnoses)
+    explained = [launches[0] for launches in group_by_function(kernels)[:MOST_READ]]
+    read = {one.kernel.index: (source_of(report, one), remarks_of(report, one)) for one in explained}
     return {
         "schema": 1,
         "gputui": __version__,
@@ -40,13 +48,18 @@ def report_json(report: Report, diagnoses: Iterable[Diagnosis], words: Wording) 
             "not_told": _not_told(report, kernels),
         },
         "warnings": [words.notice(notice) for notice in report.notices],
-        "kernels": [kernel_json(diagnosis, words) for diagnosis in kernels],
+        "kernels": [kernel_json(one, words, *read.get(one.kernel.index, (None, None))) for one in kernels],
         "timeline": None,
     }
 
 
-def kernel_json(diagnosis: Diagnosis, words: Wording) -> dict[str, Any]:
-    """One kernel of the answer."""
+def kernel_json(
+    diagnosis: Diagnosis,
+    words: Wording,
+    source: Source | None = None,
+    remarks: Sequence[Remark] | None = None,
+) -> dict[str, Any]:
+    """One kernel of the answer; ``remarks`` is ``None`` where NVIDIA's were not read."""
     kernel, gauges, roofline = diagnosis.kernel, diagnosis.gauges, diagnosis.roofline
     return {
         "index": kernel.index,
@@ -94,7 +107,8 @@ def kernel_json(diagnosis: Diagnosis, words: Wording) -> dict[str, Any]:
         if diagnosis.expected is None
         else {"side": diagnosis.expected.side, "sentence": expectation(diagnosis, words)},
         "findings": [
-            _finding_json(finding, diagnosis, words) for finding in (*diagnosis.findings, *diagnosis.validity)
+            _finding_json(finding, diagnosis, words, placed(source, finding))
+            for finding in (*diagnosis.findings, *diagnosis.validity)
         ],
         "not_checked": [
             {
@@ -105,10 +119,51 @@ def kernel_json(diagnosis: Diagnosis, words: Wording) -> dict[str, Any]:
             }
             for one in diagnosis.not_checked
         ],
+        "nvidia_rules": None if remarks is None else [_remark_json(remark, diagnosis, words) for remark in remarks],
+        "source": None if source is None else {"lines": [_line_json(one) for one in source.lines[:_MOST_LINES]]},
     }
 
 
-def _finding_json(finding: Finding, diagnosis: Diagnosis, words: Wording) -> dict[str, Any]:
+def _remark_json(remark: Remark, diagnosis: Diagnosis, words: Wording) -> dict[str, Any]:
+    rule = remark.rule
+    estimate = _finite(rule.speedup_pct) or None
+    return {
+        "rule": rule.rule,
+        "section": rule.section,
+        "title": rule.title,
+        "message": rule.message,
+        "estimate_pct": estimate,
+        "estimate_is": None if estimate is None else "kernel" if rule.speedup_is_global else "unit",
+        "our_finding": remark.finding,
+        "relation": remark.relation,
+        "why": remark_text(remark, diagnosis, words),
+    }
+
+
+def _line_json(line: HotLine) -> dict[str, Any]:
+    return {
+        **_place_json(line),
+        "samples": line.samples,
+        "share_pct": _finite(line.share_pct),
+        "stalls": {stall.reason: round(stall.share_pct / 100, 4) for stall in line.stalls},
+        "executed": line.executed,
+        "threads": _finite(line.threads),
+        "flags": [flag.id for flag in line.flags],
+    }
+
+
+def _place_json(line: HotLine) -> dict[str, Any]:
+    """``sass_number`` is the place of the line's first instruction in the program, from 1."""
+    return {
+        "file": line.file or None,
+        "line": line.line or None,
+        "text": line.text,
+        "sass": line.sass or None,
+        "sass_number": line.number,
+    }
+
+
+def _finding_json(finding: Finding, diagnosis: Diagnosis, words: Wording, place: Place | None) -> dict[str, Any]:
     text = words.finding(finding)
     return {
         "id": finding.id,
@@ -122,6 +177,7 @@ def _finding_json(finding: Finding, diagnosis: Diagnosis, words: Wording) -> dic
         "actions": {level: list(actions) for level, actions in text.actions.items()},
         "verify": text.verify,
         "explained_by": diagnosis.explained.get(finding.id),
+        "place": None if place is None else {**_place_json(place.line), "share_pct": round(place.share_pct, 2)},
         "evidence": [
             {
                 "metric": one.metric,

@@ -13,6 +13,17 @@ from gputui import units
 from gputui.paint.bars import bar
 from gputui.paint.grid import shorten
 from gputui.render.collect import not_told
+from gputui.render.lines import (
+    code_of,
+    line_name,
+    mark_of,
+    place_share,
+    placed,
+    remark_text,
+    remarks_of,
+    source_of,
+    stall_name,
+)
 from gputui.terminal import safe
 
 if TYPE_CHECKING:
@@ -21,11 +32,15 @@ if TYPE_CHECKING:
     from gputui.analysis.engine import Diagnosis
     from gputui.analysis.finding import Finding
     from gputui.analysis.kernel_names import KernelIdentity
+    from gputui.analysis.nvidia_rules import Remark
+    from gputui.analysis.source import Source
     from gputui.analysis.transformer import TransformerOp
     from gputui.model.report import Report
     from gputui.wording import ReaderLevel, Wording
 
 SHOWN_KERNELS = 10
+SHOWN_LINES = 3
+_CODE_COLUMN = 3
 _NAME_CELLS = 34
 
 
@@ -61,7 +76,10 @@ def report_text(
         yield _kernel_table(groups, total, words, ascii)
     for launches in groups[:SHOWN_KERNELS]:
         yield Text()
-        yield from kernel_text(launches[0], words, level, launches=launches, ascii=ascii)
+        source, remarks = source_of(report, launches[0]), remarks_of(report, launches[0])
+        yield from kernel_text(
+            launches[0], words, level, launches=launches, source=source, remarks=remarks, ascii=ascii
+        )
     if len(groups) > SHOWN_KERNELS:
         yield Text()
         yield Text(words.text("explain.more", count=len(groups) - SHOWN_KERNELS))
@@ -109,9 +127,11 @@ def kernel_text(
     level: ReaderLevel | None = None,
     *,
     launches: Sequence[Diagnosis] = (),
+    source: Source | None = None,
+    remarks: Sequence[Remark] = (),
     ascii: bool = False,
 ) -> Iterable[RenderableType]:
-    """One kernel explained: sentence, gauges, up to three findings, notes."""
+    """One kernel explained: sentence, gauges, up to three findings, its hottest lines, NVIDIA's remarks, notes."""
     level = level or level_of(diagnosis)
     kernel = diagnosis.kernel
     title = Text(safe(kernel.name), style="bold")
@@ -144,7 +164,8 @@ def kernel_text(
         yield Padding(Text(words.text(f"explain.{key}")), (1, 0, 0, 0))
     for number, finding in enumerate(diagnosis.main, 1):
         yield Text()
-        yield _finding(number, finding, words, level)
+        yield _finding(number, finding, words, level, source)
+    yield from _lines(source, words, ascii)
     further = (*diagnosis.further, *_of_other_launches(diagnosis, launches))
     for heading, others in (("also", further), ("effects", diagnosis.effects)):
         if others:
@@ -152,6 +173,7 @@ def kernel_text(
             yield Text(words.text(f"explain.{heading}"), style="dim")
         for finding in others:
             yield Padding(Text(f"- {words.finding(finding).title}", style="dim"), (0, 0, 0, 2))
+    yield from _remarks(remarks, diagnosis, words)
     for finding in diagnosis.validity:
         if finding.id != "single-launch":
             yield Text(f"{words.text('explain.note')}: {words.finding(finding).title}", style="dim")
@@ -182,7 +204,49 @@ def sureness(finding: Finding, words: Wording) -> str:
     return words.text(f"explain.sure-{level}")
 
 
-def _finding(number: int, finding: Finding, words: Wording, level: ReaderLevel) -> RenderableType:
+def _lines(source: Source | None, words: Wording, ascii: bool) -> Iterable[RenderableType]:
+    """The hottest lines, where the report has samples by instruction."""
+    if source is None or not source.samples:
+        return
+    yield Text()
+    yield Text(words.text("source.hottest" if source.has_source else "source.hottest_instructions"), style="dim")
+    rows = [
+        (
+            units.share(line.share_pct),
+            bar(line.share_pct, 100, 8, ascii=ascii),
+            line_name(line, words),
+            code_of(line),
+            mark_of(line, words) or (stall_name(line.stalls[0].reason, words) if line.stalls else ""),
+        )
+        for line in source.lines[:SHOWN_LINES]
+        if line.samples
+    ]
+    table = Table.grid(padding=(0, 2), expand=True)
+    for column in range(5):
+        # The code gives way, the rest stays whole.
+        ratio = 1 if column == _CODE_COLUMN else None
+        table.add_column(justify="right" if column == 0 else "left", no_wrap=True, ratio=ratio)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    yield table
+
+
+def _remarks(remarks: Sequence[Remark], diagnosis: Diagnosis, words: Wording) -> Iterable[RenderableType]:
+    """NVIDIA's remarks that claim something, each beside what we say of it."""
+    claims = [remark for remark in remarks if remark.relation != "information"]
+    if not claims:
+        return
+    yield Text()
+    yield Text(words.ui("nvidia_rules"), style="dim")
+    for remark in claims:
+        title = safe(remark.rule.title or remark.rule.rule)
+        text = f"- {title}: {remark_text(remark, diagnosis, words)}"
+        yield Padding(Text(text, style="dim"), (0, 0, 0, 2))
+
+
+def _finding(
+    number: int, finding: Finding, words: Wording, level: ReaderLevel, source: Source | None
+) -> RenderableType:
     text = words.finding(finding)
     head = Table.grid(padding=(0, 2), expand=True)
     head.add_column()
@@ -194,6 +258,12 @@ def _finding(number: int, finding: Finding, words: Wording, level: ReaderLevel) 
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True, style="dim")
     table.add_column(overflow="fold")
+    place = placed(source, finding)
+    if place is not None:
+        where = Text(words.text("source.at", place=line_name(place.line, words)), style="bold")
+        where.append(f"  {code_of(place.line)}", style="not bold")
+        where.append(f"  ({place_share(place, words)})", style="dim not bold")
+        table.add_row(words.text("source.where"), where)
     table.add_row(words.text("explain.why"), Text(text.why))
     table.add_row(words.text("explain.picture"), Text(text.analogy, style="italic"))
     for index, action in enumerate(text.actions[level]):

@@ -58,10 +58,11 @@ def key_text(key: str, *, ascii: bool = False) -> str:
     return text if text.isascii() or not ascii else key
 
 
-KERNELS, DIAGNOSIS, ROOFLINE, METRICS, EMPTY = "kernels", "diagnosis", "roofline", "metrics", "empty"
+KERNELS, DIAGNOSIS, ROOFLINE, METRICS, SOURCE = "kernels", "diagnosis", "roofline", "metrics", "source"
+EMPTY = "empty"
 PROMPT = "prompt"
-_ALL = (KERNELS, DIAGNOSIS, ROOFLINE, METRICS, EMPTY)
-_TABLES = (KERNELS, METRICS)
+_ALL = (KERNELS, DIAGNOSIS, ROOFLINE, METRICS, SOURCE, EMPTY)
+_TABLES = (KERNELS, METRICS, SOURCE)
 
 ACTIONS: tuple[Action, ...] = (
     Action("cursor_down", ("j", "down"), "move", "pane", "cursor_down", in_palette=False),
@@ -72,14 +73,22 @@ ACTIONS: tuple[Action, ...] = (
     Action("page_up", ("pageup", "ctrl+u"), "move", "pane", "page_up", in_palette=False),
     Action("next_pane", ("tab",), "move", "main", "next_pane", _ALL, in_palette=False),
     Action("previous_pane", ("shift+tab",), "move", "main", "previous_pane", in_palette=False),
-    Action("next_kernel", ("right_square_bracket",), "move", "main", "step_kernel(1)", (DIAGNOSIS, ROOFLINE, METRICS)),
+    Action(
+        "next_kernel",
+        ("right_square_bracket",),
+        "move",
+        "main",
+        "step_kernel(1)",
+        (DIAGNOSIS, ROOFLINE, METRICS, SOURCE),
+    ),
     Action("previous_kernel", ("left_square_bracket",), "move", "main", "step_kernel(-1)"),
-    Action("unfold", ("enter",), "view", "main", "unfold", (KERNELS, DIAGNOSIS, METRICS)),
-    Action("tab_diagnosis", ("1",), "view", "main", "show_tab('diagnosis')", (ROOFLINE, METRICS, EMPTY)),
+    Action("unfold", ("enter", "space"), "view", "main", "unfold", (KERNELS, DIAGNOSIS, METRICS, SOURCE)),
+    Action("tab_diagnosis", ("1",), "view", "main", "show_tab('diagnosis')", (ROOFLINE, METRICS, SOURCE, EMPTY)),
     Action("tab_roofline", ("2",), "view", "main", "show_tab('roofline')", (KERNELS, DIAGNOSIS, METRICS, EMPTY)),
     Action("tab_timeline", ("3",), "view", "main", "show_tab('timeline')"),
     Action("tab_metrics", ("4",), "view", "main", "show_tab('metrics')", (KERNELS, DIAGNOSIS, ROOFLINE, EMPTY)),
     Action("tab_source", ("5",), "view", "main", "show_tab('source')"),
+    Action("where", ("w",), "view", "main", "where", (DIAGNOSIS, SOURCE)),
     Action("level", ("L",), "view", "main", "next_level", (KERNELS, DIAGNOSIS)),
     Action("search", ("slash",), "find", "main", "search", _TABLES),
     Action("next_match", ("n",), "find", "main", "next_match(1)"),
@@ -88,7 +97,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("back", ("escape",), "find", "main", "back", in_palette=False),
     Action("keep", ("enter", "tab"), "find", "prompt", "keep", (PROMPT,), in_palette=False),
     Action("cancel", ("escape",), "find", "prompt", "cancel", (PROMPT,), in_palette=False),
-    Action("sort", ("s",), "kernels", "main", "sort", (KERNELS,)),
+    Action("sort", ("s",), "kernels", "main", "sort", (KERNELS, SOURCE)),
     Action("reverse", ("S",), "kernels", "main", "reverse"),
     Action("group", ("o",), "kernels", "main", "group", (KERNELS,)),
     Action("copy", ("y",), "keep", "main", "copy", (DIAGNOSIS,)),
@@ -117,7 +126,10 @@ def bindings(scope: Scope) -> list[BindingType]:
 
 def in_footer(pane: str) -> Iterable[Action]:
     """What the footer offers while this pane has the focus, most needed first."""
-    first = {KERNELS: ("unfold", "tab_roofline", "tab_metrics", "search", "filter", "sort")}.get(pane, ())
+    first = {
+        KERNELS: ("unfold", "tab_roofline", "tab_metrics", "search", "filter", "sort"),
+        SOURCE: ("unfold", "sort", "where", "search"),
+    }.get(pane, ())
     chosen = [action for action in ACTIONS if pane in action.panes]
     rest = [action for action in chosen if action.id not in first and action.id not in ("help", "quit")]
     return (*(BY_ID[id] for id in first), *rest)

@@ -37,6 +37,7 @@ from gputui.views.messages import (
     MetricsRead,
     ReportFailed,
     ReportOpened,
+    SourceRead,
 )
 from gputui.views.screens.error import ErrorScreen
 from gputui.views.screens.help import HelpScreen
@@ -48,12 +49,15 @@ from gputui.wording import LANGUAGES, READER_LEVELS, ReaderLevel, wording
 
 if TYPE_CHECKING:
     from gputui.analysis.engine import Diagnosis
+    from gputui.analysis.source import Source
     from gputui.model.report import Extras, Report
 
 _THEME_BY_NAME = {theme.name: theme for theme in THEMES}
 _LOG = logging.getLogger("gputui")
 _END_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 _SECONDS_TO_EXIT = 2.0
+_KEPT_SOURCES = 32
+"""Kernels whose lines are kept: those of one may take 10 MB."""
 
 
 class GputuiApp(App[int]):
@@ -84,6 +88,8 @@ class GputuiApp(App[int]):
         self.library = Library()
         self.diagnoses: dict[int, Diagnosis] = {}
         self.extras: dict[int, Extras] = {}
+        self.sources: dict[int, Source | None] = {}
+        self._sources_asked: set[int] = set()
         self.backlog = Backlog()
         self.is_diagnosing = False
         self.was_stopped = False
@@ -215,6 +221,16 @@ class GputuiApp(App[int]):
             extras = self.library.report_of(entry).report.source.extras(entry.kernel.index)
         self.post_message(MetricsRead(generation, entry.number, metrics, extras))
 
+    @work(thread=True, group="source", exit_on_error=False)
+    def _read_source(self, generation: int, entry: Entry) -> None:
+        from gputui.analysis.source import Source
+
+        try:
+            listing = self.library.report_of(entry).report.source.source(entry.kernel.index)
+        finally:
+            self._sources_asked.discard(entry.number)
+        self.post_message(SourceRead(generation, entry.number, None if listing is None else Source(listing)))
+
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """The one place where a worker's error becomes words; it never ends the application."""
         worker = event.worker
@@ -290,6 +306,13 @@ class GputuiApp(App[int]):
             self.extras[event.entry] = event.extras
             self._main.show_metrics(event.entry, event.metrics, event.extras)
 
+    def on_source_read(self, event: SourceRead) -> None:
+        if event.generation == self.generation:
+            while len(self.sources) >= _KEPT_SOURCES:
+                del self.sources[next(iter(self.sources))]
+            self.sources[event.entry] = event.source
+            self._main.show_source(event.entry)
+
     def _close_loading(self) -> None:
         if self._loading is not None:
             if self.screen is self._loading:
@@ -322,6 +345,11 @@ class GputuiApp(App[int]):
     def read_metrics(self, entry: Entry) -> None:
         self._read_metrics(self.generation, entry)
 
+    def read_source(self, entry: Entry) -> None:
+        if entry.number not in self.sources and entry.number not in self._sources_asked:
+            self._sources_asked.add(entry.number)
+            self._read_source(self.generation, entry)
+
     def set_level(self, level: ReaderLevel | None) -> None:
         """Whom the advice is for; ``None`` goes back to what fits each kernel."""
         self.level = level
@@ -353,13 +381,17 @@ class GputuiApp(App[int]):
             self.notify(self.words.ui("saved", path=shown(os.path.abspath(path))), markup=False)
 
     def _markdown(self, entry: Entry, level: ReaderLevel) -> str | None:
+        from gputui.analysis.nvidia_rules import relate_all
         from gputui.render.markdown import kernel_markdown
 
         diagnosis = self.diagnoses.get(entry.number)
         if diagnosis is None:
             self.notify(self.words.ui("verdict_pending"), markup=False)
             return None
-        return kernel_markdown(diagnosis, self.words, level)
+        extras = self.extras.get(entry.number)
+        remarks = () if extras is None else relate_all(extras.rules, diagnosis)
+        source = self.sources.get(entry.number)
+        return kernel_markdown(diagnosis, self.words, level, source=source, remarks=remarks)
 
     def _write(self, path: Path, text: str, *, overwrite: bool) -> Path | None:
         """The file written, under a free name unless it may be overwritten; ``None`` where that fails."""

@@ -9,6 +9,7 @@ from textual.message import Message
 
 if TYPE_CHECKING:
     from gputui.analysis.engine import Diagnosis
+    from gputui.analysis.source import Source
     from gputui.errors import GputuiError
     from gputui.model.metrics import Metric
     from gputui.model.report import Extras
@@ -77,3 +78,13 @@ class MetricsRead(Message):
         self.entry = entry
         self.metrics = metrics
         self.extras = extras
+
+
+class SourceRead(Message):
+    """The lines of one kernel; ``None`` where the report has nothing by instruction."""
+
+    def __init__(self, generation: int, entry: int, source: Source | None) -> None:
+        super().__init__()
+        self.generation = generation
+        self.entry = entry
+        self.source = source

@@ -15,6 +15,8 @@ from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Static
 
 from gputui import units
+from gputui.analysis.nvidia_rules import relate_all
+from gputui.render.lines import place_share, placed
 from gputui.render.text import level_of
 from gputui.views import actions, ordering
 from gputui.views.paper import ROLE_CLASSES
@@ -29,6 +31,7 @@ from gputui.views.widgets.metrics import MetricsView
 from gputui.views.widgets.notices import Notices
 from gputui.views.widgets.prompt import Prompt
 from gputui.views.widgets.roofline import RooflineSubject, RooflineView
+from gputui.views.widgets.source import SourceView
 from gputui.views.widgets.tabs import Tab, TabBar
 from gputui.wording import READER_LEVELS, ReaderLevel
 
@@ -41,7 +44,6 @@ if TYPE_CHECKING:
     from gputui.views.library import Entry
 
 TABS = ("diagnosis", "roofline", "timeline", "metrics", "source")
-_WITHOUT_DATA = ("timeline", "source")
 _WIDE = 100
 _EXTRA_WIDE = 160
 _SMALLEST = (60, 15)
@@ -67,12 +69,13 @@ class MainScreen(Screen[None]):
         self.diagnosis = DiagnosisView(words, signs, id="diagnosis")
         self.roofline = RooflineView(words, signs, id="roofline")
         self.metrics = MetricsView(words, signs, ascii=ascii, id="metrics")
+        self.source = SourceView(words, signs, ascii=ascii, id="source")
         self.pages: dict[str, Widget] = {
             "diagnosis": self.diagnosis,
             "roofline": self.roofline,
             "timeline": EmptyView(words.ui("no_timeline"), id="timeline"),
             "metrics": self.metrics,
-            "source": EmptyView(words.ui("no_source"), id="source"),
+            "source": self.source,
         }
         self.prompt = Prompt()
         self.footer = Footer(words)
@@ -81,10 +84,13 @@ class MainScreen(Screen[None]):
             widget.ascii = ascii  # type: ignore[attr-defined]
         self.set_class(ascii, "-ascii")
         self.tab = "diagnosis"
-        self.query_text: dict[str, str] = {"kernels": "", "metrics": ""}
+        self.query_text: dict[str, str] = {"kernels": "", "metrics": "", "source": ""}
         self._before_prompt = ""
         self._points: dict[int, tuple[Point, ...]] = {}
         self._start_row: int | None = None
+        self._has_source = False
+        """Whether the kernel last asked about has numbers by instruction: the Source tab is dim where it has none."""
+        self._where = -1
 
     def take_over(self, old: MainScreen) -> None:
         """Stand where another main screen stood: same order, filter, kernel and page."""
@@ -93,6 +99,7 @@ class MainScreen(Screen[None]):
         data.grouping, data.expanded = before.grouping, set(before.expanded)
         self._start_row, self.tab = old.kernels.table.row, old.tab
         self.diagnosis.unfolded = old.diagnosis.unfolded
+        self.source.data.order, self._has_source = old.source.data.order, old._has_source
 
     def _table_data(self) -> KernelTable:
         data = KernelTable(self.host.library, self.host.diagnoses, self.host.words, self.host.signs)
@@ -161,6 +168,8 @@ class MainScreen(Screen[None]):
             return actions.KERNELS
         if focused is self.metrics.table:
             return actions.METRICS
+        if focused is self.source.table:
+            return actions.SOURCE
         return {"diagnosis": actions.DIAGNOSIS, "roofline": actions.ROOFLINE}.get(focused.id or "", actions.EMPTY)
 
     def level_for(self, diagnosis: Diagnosis | None) -> ReaderLevel:
@@ -203,6 +212,21 @@ class MainScreen(Screen[None]):
         if self.entry is not None and self.entry.number == entry:
             self.show_entry()
 
+    def show_source(self, entry: int) -> None:
+        """The lines of a kernel have been read."""
+        if self.entry is not None and self.entry.number == entry:
+            self.show_entry()
+            self._update_source_tab()
+
+    def _update_source_tab(self) -> None:
+        """Dim the tab once it is known that it has nothing to show for this kernel."""
+        entry = self.entry
+        if entry is not None and entry.number in self.host.sources:
+            has_source = self.host.sources[entry.number] is not None
+            if has_source != self._has_source:
+                self._has_source = has_source
+                self._show_tabs()
+
     def show_metrics(self, entry: int, metrics: Mapping[str, Metric], extras: Extras) -> None:
         if self.entry is not None and self.entry.number == entry:
             self.metrics.show(entry, metrics, extras)
@@ -213,21 +237,26 @@ class MainScreen(Screen[None]):
         event.stop()
         if event.table is self.kernels.table:
             self.select_changed()
-        else:
+        elif event.table is self.metrics.table:
             self.metrics.describe_row(event.row)
+        else:
+            self.source.describe_row(event.row)
 
     def select_changed(self) -> None:
         """Show the selected kernel at once as far as it is known; read the rest when the cursor rests."""
         entry = self.entry
+        self._where = -1
         if entry is not None:
             self.host.want(entry)
             self.set_timer(_SETTLE_S, lambda: self._settled(entry))
         self.show_entry()
+        self._update_source_tab()
         self._show_header()
 
     def _settled(self, entry: Entry) -> None:
         if self.entry is entry:
             self.host.read_extras(entry)
+            self.host.read_source(entry)
             if self.tab == "metrics" and self.metrics.entry != entry.number:
                 self.host.read_metrics(entry)
 
@@ -239,10 +268,22 @@ class MainScreen(Screen[None]):
             if entry is not None:
                 diagnosis = self.host.diagnoses.get(entry.number)
                 extras = self.host.extras.get(entry.number)
-                subject = Subject(entry, diagnosis, extras, self.level_for(diagnosis))
+                remarks = relate_all(extras.rules, diagnosis) if extras is not None and diagnosis is not None else ()
+                source = self.host.sources.get(entry.number)
+                subject = Subject(entry, diagnosis, extras, self.level_for(diagnosis), source, remarks)
             self.diagnosis.show(subject)
         elif self.tab == "roofline":
             self._show_roofline()
+        elif self.tab == "source":
+            self._show_source()
+
+    def _show_source(self) -> None:
+        entry = self.entry
+        if entry is None:
+            self.source.show(None, None, is_pending=False)
+            return
+        known = self.host.sources
+        self.source.show(entry.number, known.get(entry.number), is_pending=entry.number not in known)
 
     def _show_roofline(self) -> None:
         entry = self.entry
@@ -303,9 +344,12 @@ class MainScreen(Screen[None]):
     def _show_tabs(self) -> None:
         words = self.host.words
         self.tabs.show(
-            [Tab(id, str(number), words.ui(f"tab.{id}"), id not in _WITHOUT_DATA) for number, id in enumerate(TABS, 1)],
+            [Tab(id, str(number), words.ui(f"tab.{id}"), self._has_data(id)) for number, id in enumerate(TABS, 1)],
             self.tab,
         )
+
+    def _has_data(self, tab: str) -> bool:
+        return tab != "timeline" and (tab != "source" or self._has_source)
 
     def on_descendant_focus(self) -> None:
         self._show_footer()
@@ -337,12 +381,15 @@ class MainScreen(Screen[None]):
         entry = self.entry
         if tab == "metrics" and entry is not None and self.metrics.entry != entry.number:
             self.host.read_metrics(entry)
-        if in_detail or tab == "metrics":
+        if tab == "source" and entry is not None:
+            self.host.read_source(entry)
+        if in_detail or tab in ("metrics", "source"):
             self._detail_target().focus()
         self._show_footer()
 
     def _detail_target(self) -> Widget:
-        return self.metrics.table if self.tab == "metrics" else self.pages[self.tab]
+        tables: dict[str, Widget] = {"metrics": self.metrics.table, "source": self.source.table}
+        return tables.get(self.tab) or self.pages[self.tab]
 
     def action_next_pane(self) -> None:
         on_list = self.focused is None or self.focused is self.kernels.table
@@ -358,6 +405,9 @@ class MainScreen(Screen[None]):
         if self.pane == actions.METRICS:
             self.metrics.unfold()
             return
+        if self.pane == actions.SOURCE:
+            self.source.toggle_line()
+            return
         row = self.kernels.table.row
         if self.pane == actions.KERNELS and row is not None and row < 0:
             self.kernels.data.toggle(ordering.group_of(row))
@@ -367,6 +417,31 @@ class MainScreen(Screen[None]):
         if self.tab != "diagnosis":
             self.action_show_tab("diagnosis")
         self.diagnosis.toggle_evidence()
+
+    def action_where(self) -> None:
+        """Go to the line that the first finding is about; from there to the next one's."""
+        entry = self.entry
+        if entry is None:
+            return
+        words = self.host.words
+        diagnosis = self.host.diagnoses.get(entry.number)
+        if diagnosis is None or entry.number not in self.host.sources:
+            self.host.read_source(entry)
+            self.notify(words.text("source.pending"), markup=False)
+            return
+        source = self.host.sources[entry.number]
+        findings = () if diagnosis is None else (*diagnosis.main, *diagnosis.further, *diagnosis.effects)
+        found = [(one, place) for one in findings if (place := placed(source, one)) is not None]
+        if self.tab != "source":
+            self._where = -1
+            self.action_show_tab("source")
+        if source is None or not found:
+            key = "source.none" if source is None else "source.no_place"
+            self.notify(words.text(key), markup=False)
+            return
+        self._where = (self._where + 1) % len(found)
+        finding, place = found[self._where]
+        self.source.go_to(place.line, f"{words.finding_name(finding.id)}: {place_share(place, words)}")
 
     def action_next_level(self) -> None:
         entry = self.entry
@@ -383,6 +458,9 @@ class MainScreen(Screen[None]):
     # -------------------------------------------------------------- actions: the list
 
     def action_sort(self) -> None:
+        if self.pane == actions.SOURCE:
+            self.source.next_order()
+            return
         data = self.kernels.data
         data.sort = SORTS[(SORTS.index(data.sort) + 1) % len(SORTS)]
         data.reversed = False
@@ -406,7 +484,10 @@ class MainScreen(Screen[None]):
 
     @property
     def _searched(self) -> str:
-        return "metrics" if self.pane == actions.METRICS else "kernels"
+        return {actions.METRICS: "metrics", actions.SOURCE: "source"}.get(self.pane, "kernels")
+
+    def _table_of(self, target: str) -> LineTable:
+        return {"metrics": self.metrics.table, "source": self.source.table}.get(target, self.kernels.table)
 
     def action_search(self) -> None:
         self._open_prompt("search")
@@ -422,7 +503,8 @@ class MainScreen(Screen[None]):
         self.prompt.open(f"{kind} {target}", words.ui(f"prompt.{kind}"), words.ui(f"prompt.{kind}_{target}"), text)
 
     def _filter_of(self, target: str) -> str:
-        return self.metrics.data.filter if target == "metrics" else self.kernels.data.filter
+        filters = {"metrics": self.metrics.data.filter, "source": self.source.data.filter}
+        return filters.get(target, self.kernels.data.filter)
 
     def on_prompt_changed(self, event: Prompt.Changed) -> None:
         kind, target = event.kind.split()
@@ -434,7 +516,7 @@ class MainScreen(Screen[None]):
             self._apply(kind, target, self._before_prompt)
         elif kind == "search" and self.query_text[target] and not self._has_match(target):
             self.notify(self.host.words.ui("no_match", text=shown(self.query_text[target], 40)), markup=False)
-        (self.metrics.table if target == "metrics" else self.kernels.table).focus()
+        self._table_of(target).focus()
         self._show_footer()
 
     def _apply(self, kind: str, target: str, text: str) -> None:
@@ -443,19 +525,22 @@ class MainScreen(Screen[None]):
             if target == "metrics":
                 self.metrics.data.filter = text
                 self.metrics.update_rows()
+            elif target == "source":
+                self.source.data.filter = text
+                self.source.update_rows()
             else:
                 self.kernels.data.filter = text
                 self.kernels.update_rows()
                 self._fit_list(self.size.height)
             return
         self.query_text[target] = text
-        table = self.metrics.table if target == "metrics" else self.kernels.table
+        table = self._table_of(target)
         table.set_query(text)
         if text and not self._matches(target, table.row):
             self._move_to_match(target, 1)
 
     def _has_match(self, target: str) -> bool:
-        table = self.metrics.table if target == "metrics" else self.kernels.table
+        table = self._table_of(target)
         return any(self._matches(target, int(row)) for row in table.rows)
 
     def _matches(self, target: str, row: int | None) -> bool:
@@ -464,13 +549,15 @@ class MainScreen(Screen[None]):
             return False
         if target == "metrics":
             return self.metrics.data.matches(text, row)
+        if target == "source":
+            return self.source.data.matches(text, row)
         return row >= 0 and text in self.host.library.entries[row].search
 
     def action_next_match(self, step: int) -> None:
         self._move_to_match(self._searched, step)
 
     def _move_to_match(self, target: str, step: int) -> None:
-        table = self.metrics.table if target == "metrics" else self.kernels.table
+        table = self._table_of(target)
         count = len(table.rows)
         for distance in range(1, count + 1):
             place = (table.cursor + step * distance) % count
@@ -485,6 +572,8 @@ class MainScreen(Screen[None]):
             self._apply("search", target, "")
         elif self._filter_of(target):
             self._apply("filter", target, "")
+        elif self.pane == actions.SOURCE and self.source.close_line():
+            pass
         elif self.focused is not self.kernels.table:
             self.kernels.table.focus()
         elif self.host.is_diagnosing:

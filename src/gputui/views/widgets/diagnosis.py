@@ -10,16 +10,19 @@ from gputui import units
 from gputui.paint.bars import bar
 from gputui.paint.grid import width_of
 from gputui.render.collect import not_told
+from gputui.render.lines import code_of, line_name, place_share, placed, remark_counts, remark_text
 from gputui.render.text import expectation, gain, gauge_rows, sureness, what_it_is
 from gputui.views import actions
 from gputui.views.glyphs import Glyphs, severity_mark
 from gputui.views.paper import LinesView
-from gputui.views.text import Line, fit, line_width, paragraph, shorten_middle, shown, wrap
+from gputui.views.text import Line, Segment, fit, line_width, paragraph, shorten_middle, shown, wrap
 
 if TYPE_CHECKING:
     from gputui.analysis.engine import Diagnosis
     from gputui.analysis.finding import Finding
-    from gputui.model.report import Extras, RuleResult
+    from gputui.analysis.nvidia_rules import Remark
+    from gputui.analysis.source import Source
+    from gputui.model.report import Extras
     from gputui.views.library import Entry
     from gputui.wording import ReaderLevel, Wording
 
@@ -30,12 +33,17 @@ _MAX_WIDTH = 116
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What the page is about. ``diagnosis`` and ``extras`` are ``None`` until they are known."""
+    """What the page is about. ``diagnosis``, ``extras`` and ``source`` are ``None`` until they are known.
+
+    ``remarks`` are NVIDIA's, held against the diagnosis.
+    """
 
     entry: Entry
     diagnosis: Diagnosis | None
     extras: Extras | None
     level: ReaderLevel
+    source: Source | None = None
+    remarks: tuple[Remark, ...] = ()
 
 
 class DiagnosisView(LinesView):
@@ -78,10 +86,10 @@ class DiagnosisView(LinesView):
         yield from self._sentence(diagnosis, width)
         yield ()
         yield from self._gauges(diagnosis, width)
-        yield from self._findings(diagnosis, subject.level, width)
+        yield from self._findings(diagnosis, subject, width)
         yield from self._not_the_problem(diagnosis, width)
         yield from self._validity(diagnosis, width)
-        yield from self._nvidia(subject.extras, width)
+        yield from self._nvidia(subject, diagnosis, width)
         yield from self._not_told(diagnosis, width)
 
     def _title(self, entry: Entry, diagnosis: Diagnosis | None, width: int) -> Iterable[Line]:
@@ -167,16 +175,16 @@ class DiagnosisView(LinesView):
 
     # -------------------------------------------------------------- findings
 
-    def _findings(self, diagnosis: Diagnosis, level: ReaderLevel, width: int) -> Iterable[Line]:
+    def _findings(self, diagnosis: Diagnosis, subject: Subject, width: int) -> Iterable[Line]:
         if not diagnosis.main and not diagnosis.verdict.at_roof:
             yield ()
             key = "nothing_unknown" if diagnosis.verdict.id == "unknown" else "nothing"
             yield from paragraph(self.words.ui(key), width, role="muted")
         for number, finding in enumerate(diagnosis.main, 1):
             yield ()
-            yield from self._finding(number, finding, level, width)
+            yield from self._finding(number, finding, subject, width)
 
-    def _finding(self, number: int, finding: Finding, level: ReaderLevel, width: int) -> Iterable[Line]:
+    def _finding(self, number: int, finding: Finding, subject: Subject, width: int) -> Iterable[Line]:
         text = self.words.finding(finding)
         mark, role = severity_mark(finding.severity, self.signs)
         worth = gain(finding, self.words)
@@ -187,9 +195,10 @@ class DiagnosisView(LinesView):
             if part_number == 0:
                 line += [(" " * (width - line_width(line) - width_of(worth)), ""), (worth, f"gain-{finding.severity}")]
             yield line
+        yield from self._where(finding, subject.source, width)
         yield from self._part("why", (text.why,), width)
         yield from self._part("picture", (text.analogy,), width, role="muted")
-        actions_of_level = text.actions[level]
+        actions_of_level = text.actions[subject.level]
         if actions_of_level:
             yield from self._part("do", actions_of_level, width, role="do")
         yield from self._part("check", (text.verify,), width)
@@ -197,9 +206,29 @@ class DiagnosisView(LinesView):
         if self.unfolded:
             yield from self._evidence(finding, width)
 
+    def _where(self, finding: Finding, source: Source | None, width: int) -> Iterable[Line]:
+        """The line that the finding is about: its place, its code, how much of the evidence it carries."""
+        place = placed(source, finding)
+        if place is None:
+            return
+        label, indent = self.words.text("source.where"), self._part_indent
+        name = line_name(place.line, self.words)
+        lead: Line = [("     ", ""), (fit(label, indent - 5), "label-word"), (name, "accent"), ("  ", "")]
+        yield [*lead, (fit(code_of(place.line), max(0, width - line_width(lead))).rstrip(), "code")]
+        key = actions.BY_ID["where"].footer_key()
+        share = f"{place_share(place, self.words)}   "
+        line: Line = [
+            (" " * indent, ""),
+            (share, "muted"),
+            (key, "key"),
+            (f" {self.words.ui('footer.where')}", "faint"),
+        ]
+        yield line if line_width(line) <= width else line[:2]
+
     @property
     def _part_indent(self) -> int:
-        return 7 + max(width_of(self.words.text(f"explain.{id}")) for id in _PARTS)
+        labels = [*(self.words.text(f"explain.{id}") for id in _PARTS), self.words.text("source.where")]
+        return 7 + max(map(width_of, labels))
 
     def _part(self, id: str, texts: Sequence[str], width: int, role: str = "") -> Iterable[Line]:
         label = self.words.text(f"explain.{id}")
@@ -258,29 +287,46 @@ class DiagnosisView(LinesView):
             if self.unfolded:
                 yield from paragraph(text.why, width, indent=4, role="faint")
 
-    def _nvidia(self, extras: Extras | None, width: int) -> Iterable[Line]:
-        if extras is None:
+    def _nvidia(self, subject: Subject, diagnosis: Diagnosis, width: int) -> Iterable[Line]:
+        if subject.extras is None:
             return
         yield ()
         label = self.words.ui("nvidia_rules")
-        rules = [rule for rule in extras.rules if rule.message or rule.title]
-        if not rules:
+        remarks = [remark for remark in subject.remarks if remark.rule.message or remark.rule.title]
+        if not remarks:
             yield [(label, "label-word"), (f"  {self.words.ui('nvidia_nothing')}", "muted")]
             return
         more = "" if self.unfolded else f"   {self.signs.enter} {self.words.ui('unfold')}"
-        count = self.words.ui("nvidia_count", count=len(rules))
-        yield [(label, "label-word"), (f"  {count}", "muted"), (more, "faint")]
+        count = f"{self.words.ui('nvidia_count', count=len(remarks))}: {remark_counts(remarks, self.words)}"
+        lead: Line = [(label, "label-word"), ("  ", "")]
+        lines = paragraph(count, width, first=lead, indent=line_width(lead), role="muted")
+        if line_width(lines[-1]) + width_of(more) <= width:
+            lines[-1] = [*lines[-1], (more, "faint")]
+        yield from lines
         if self.unfolded:
-            for rule in rules:
-                yield from self._rule(rule, width)
+            for remark in remarks:
+                yield from self._remark(remark, diagnosis, width)
 
-    def _rule(self, rule: RuleResult, width: int) -> Iterable[Line]:
+    def _remark(self, remark: Remark, diagnosis: Diagnosis, width: int) -> Iterable[Line]:
+        rule = remark.rule
         title = shown(rule.title or rule.rule)
         if rule.speedup_pct:
             key = "nvidia_estimate" if rule.speedup_is_global else "nvidia_estimate_local"
             title = f"{title}  {self.words.ui(key, percent=rule.speedup_pct)}"
+        yield ()
         yield from paragraph(title, width, first=[(f"  {self.signs.bullet} ", "accent")], indent=4, role="strong")
-        yield from paragraph(shown(rule.message, 1500), width, indent=4, role="muted")
+        yield from paragraph(
+            remark_text(remark, diagnosis, self.words), width, first=[("    ", ""), self._mark(remark)], indent=6
+        )
+        yield from paragraph(shown(rule.message, 1500), width, indent=4, role="faint")
+
+    def _mark(self, remark: Remark) -> Segment:
+        """Whether a remark says the same as we do, in one sign."""
+        if remark.relation == "agrees":
+            return self.signs.ok, "ok"
+        if remark.relation in ("effect", "differs"):
+            return self.signs.warning, "warning"
+        return (self.signs.unknown if remark.relation == "not-checked" else self.signs.waiting), "faint"
 
     def _not_told(self, diagnosis: Diagnosis, width: int) -> Iterable[Line]:
         told = not_told(diagnosis.not_checked, self.words)

@@ -47,6 +47,8 @@ class Footer(OneLine):
     def _label(self, action: actions.Action) -> str:
         if action.id == "unfold" and self.pane == actions.METRICS:
             return self.words.ui("footer.fold")
+        if self.pane == actions.SOURCE and action.id in ("unfold", "sort", "where"):
+            return self.words.ui(f"footer.{action.id}_line")
         return self.words.ui(f"footer.{action.id}")
 
     def _width(self, action: actions.Action) -> int:

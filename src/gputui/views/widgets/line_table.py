@@ -164,7 +164,8 @@ class LineTable(ScrollView, RolePainter, can_focus=True):
     def render_line(self, y: int) -> Strip:
         width = self.scrollable_content_region.width
         if y == 0:
-            return self.strip(self._painter.head(width), width, self.role_style("head"))
+            head = self._painter.head(width)
+            return self.strip(head, width, self.role_style("head") if head else None)
         place = self.scroll_offset.y + y - 1
         if place >= len(self._rows):
             return self.strip((), width)
