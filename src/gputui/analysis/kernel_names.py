@@ -172,7 +172,7 @@ def _class_of_fused(name: str, operations: tuple[str, ...], by_kind: str) -> str
 # ------------------------------------------------------------------ ATen
 
 _WITH_FUNCTOR = frozenset({"elementwise", "activation", "cast_copy", "reduction", "random"})
-_NATIVE = r"native::(?:<unnamed>::|\(anonymous namespace\)::)?"
+_NATIVE = r"(?:native|at)::(?:<unnamed>::|\(anonymous namespace\)::)?"
 _FUNCTORS = tuple(
     re.compile(pattern)
     for pattern in (

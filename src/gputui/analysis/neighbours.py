@@ -128,6 +128,15 @@ class Neighbours:
         return found
 
 
+def same_pass(one: Kernel, other: Kernel) -> bool:
+    """Whether two launches may belong to one piece of work: not where outermost NVTX ranges of the program differ.
+
+    PyTorch's own ranges, one an operation (``aten::mul``), do not count.
+    """
+    outer = [next((name for name in kernel.nvtx if not name.startswith("aten::")), None) for kernel in (one, other)]
+    return None in outer or outer[0] == outer[1]
+
+
 def identity_of(kernel: Kernel) -> KernelIdentity:
     """What a launch is, by its name alone."""
     return identify(kernel.name, kernel.demangled)

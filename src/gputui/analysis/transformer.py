@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from gputui.analysis.neighbours import identity_of
+from gputui.analysis.neighbours import identity_of, same_pass
+from gputui.analysis.verdict import FULL_PCT
 
 if TYPE_CHECKING:
     from gputui.analysis.facts import Facts
@@ -134,11 +135,16 @@ def sizes_known(kernel: Kernel) -> bool:
 
 
 def written_bytes(kernel: Kernel) -> float | None:
-    """What a kernel wrote: as counted at DRAM, or its stores where more (the rest is still in L2 when it ends)."""
+    """What a kernel wrote: its stores, where it uses the ordinary ones; else what was counted at DRAM.
+
+    DRAM's count leaves out what is still in L2 when the kernel ends, and holds up to some megabytes that are not the
+    kernel's (2.5 MB for a mean that writes 32 KB on an H200). Products store by bulk copies (TMA), which are no part of
+    the store sectors: for them the larger number counts.
+    """
     dram, sectors = kernel.number("dram_write_bytes"), kernel.number("global_store_sectors")
-    if dram is None:
-        return None
-    return max(dram, 32 * (sectors or 0.0))
+    if dram is None or not sectors:
+        return dram
+    return max(dram, 32 * sectors) if identity_of(kernel).op_class in _COMPUTE_SIDE else 32 * sectors
 
 
 def _by_neighbours(neighbours: Neighbours, op_class: str) -> str | None:
@@ -174,7 +180,9 @@ def _next_of(neighbours: Neighbours, step: int, between: frozenset[str] = _BETWE
     """The next launch that is no mere elementwise step, in one direction."""
     for distance in range(1, _REACH + 2):
         kernel = neighbours.at(step * distance)
-        if kernel is None or identity_of(kernel).op_class not in between:
+        if kernel is None or not same_pass(neighbours.kernel, kernel):
+            return None
+        if identity_of(kernel).op_class not in between:
             return kernel
     return None
 
@@ -197,7 +205,9 @@ def _linear(neighbours: Neighbours) -> str | None:
         return "attention-output"
     for step in (1, -1):
         between, other = neighbours.at(step), neighbours.at(2 * step)
-        beside_a_product = other is not None and identity_of(other).op_class == "gemm"
+        beside_a_product = (
+            other is not None and identity_of(other).op_class == "gemm" and same_pass(neighbours.kernel, other)
+        )
         if between is not None and beside_a_product and _is_activation(between):
             return "mlp"
     return None
@@ -249,16 +259,20 @@ class Expected:
 def is_decode_product(facts: Facts, intensity: float | None) -> bool:
     """A product of a few rows: it reads its weights once for little arithmetic, so that memory limits it rightly.
 
-    A gemv by name; or a library's product with at most 16 operations a byte that writes next to nothing (under a tenth
-    of what it reads): a product that spills or reads its inputs many times does few operations a byte too.
+    A gemv by name; or a library's product that does at most 16 operations a byte and writes under a tenth of what it
+    reads. Where operations are not counted: tiles of at most 16 rows, and 2 % written. An author's own product that
+    spills or reads its inputs many times does few operations a byte too.
     """
     identity = facts.identity
     if identity.op_class != "gemm" or identity.library == "user":
         return identity.op_class == "gemv"
     read, written = facts.number("dram_read_bytes"), facts.number("dram_write_bytes")
-    if intensity is None or read is None or written is None:
+    if read is None or written is None:
         return False
-    return intensity <= DECODE_FLOP_PER_BYTE and written < 0.1 * read
+    if intensity is not None:
+        return intensity <= DECODE_FLOP_PER_BYTE and written < 0.1 * read
+    sides = [int(side) for side in (identity.tile or "").split("x")[:2] if side]
+    return bool(sides) and min(sides) <= 16 and written < 0.02 * read
 
 
 def expected_of(facts: Facts, verdict: Verdict, roofline: Roofline, op: TransformerOp | None) -> Expected | None:
@@ -310,7 +324,9 @@ def _side(facts: Facts, roofline: Roofline, op: TransformerOp | None) -> Side | 
 
 def _off_memory(facts: Facts, verdict: Verdict) -> str | None:
     if verdict.id == "memory-bound":
-        return None if verdict.level == "dram" else "cache"
+        # A divided L2 reads busier than the DRAM that it passes on.
+        level, dram = facts.levels.get(verdict.level or "dram", 0.0), facts.levels.get("dram", 0.0)
+        return "cache" if verdict.level != "dram" and dram < FULL_PCT and level >= 1.5 * dram else None
     if verdict.id == "compute-bound":
         return "issue"
     if verdict.id == "latency-bound":
@@ -327,5 +343,5 @@ def _off_compute(facts: Facts, verdict: Verdict, roofline: Roofline) -> str | No
     if verdict.id == "memory-bound":
         if intensity is not None and ridge is not None and intensity < ridge:
             return "thin"
-        return "dram" if verdict.level == "dram" else "cache"
+        return "dram" if verdict.level == "dram" or facts.levels.get("dram", 0.0) >= FULL_PCT else "cache"
     return "waiting" if verdict.id == "latency-bound" else None

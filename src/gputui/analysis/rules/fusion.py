@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from gputui.analysis.facts import Facts
 from gputui.analysis.finding import Evidence, Verdict
-from gputui.analysis.neighbours import identity_of
+from gputui.analysis.neighbours import identity_of, same_pass
 from gputui.analysis.roofline import roofline_of
 from gputui.analysis.rules import Hit, rule
 from gputui.analysis.rules.memory import DRAM_REACHABLE_PCT
@@ -49,11 +49,23 @@ class _Group:
         return 2 * sum(self.passed_on)
 
     @property
+    def moved(self) -> float:
+        return sum(kernel.number(concept) or 0.0 for kernel in self.kernels for concept in _BYTES)
+
+    @property
     def remaining(self) -> float:
-        """The bytes at DRAM without the intermediate results."""
-        counted = sum(kernel.number(concept) or 0.0 for kernel in self.kernels for concept in _BYTES)
-        written = [kernel.number("dram_write_bytes") or 0.0 for kernel in self.kernels[:-1]]
-        return max(0.0, counted - sum(self.passed_on) - sum(written))
+        """The least that one launch must move at DRAM: what the first reads, what the last writes, and what is new to
+        the others. A read as large as something that the chain has read or written before may be that once more (the
+        input of a norm, read for the sums and for the result), so it does not count."""
+        seen = [self.kernels[0].number("dram_read_bytes") or 0.0]
+        least = seen[0] + (self.kernels[-1].number("dram_write_bytes") or 0.0)
+        for kernel, handed_on in zip(self.kernels[1:], self.passed_on, strict=True):
+            new = (kernel.number("dram_read_bytes") or 0.0) - handed_on
+            for size in sorted(seen, reverse=True):
+                new -= size if size <= 1.05 * new else 0.0
+            least += max(0.0, new)
+            seen.append(handed_on)
+        return least
 
     def bound(self, remaining: float, busy_ns: float = 0.0) -> float | None:
         """The time now over that of the remaining bytes at the rate that DRAM reaches, or of other work if longer."""
@@ -102,6 +114,10 @@ _MAY_CHAIN = ("aten", "triton", "cudnn", "user")
 """Inductor has fused what it could already."""
 
 
+_NO_SIZE_BYTES = 1e6
+"""What is smaller tells nothing: one number a row fills an eighth of each sector that it is counted as."""
+
+
 def _linked(before: Kernel, after: Kernel) -> bool:
     """Whether the second launch is a step on what the first wrote, as far as names and sizes tell.
 
@@ -116,10 +132,14 @@ def _linked(before: Kernel, after: Kernel) -> bool:
         return False
     if one.library not in _MAY_CHAIN or two.library not in _MAY_CHAIN:
         return False
+    if not same_pass(before, after):
+        return False
     if "user" in (one.library, two.library) and one.op_class == two.op_class:
         return False
     written, read = written_bytes(before), after.number("dram_read_bytes")
-    return bool(written) and read is not None and read >= 0.8 * (written or 0.0)
+    if written is None or read is None:
+        return False
+    return written < _NO_SIZE_BYTES or read >= 0.8 * written
 
 
 def _chain(facts: Facts) -> _Group | None:
@@ -158,7 +178,7 @@ def elementwise_chain(facts: Facts, verdict: Verdict) -> Hit | None:
     short = all((kernel.duration_ns or 0.0) < 10_000 for kernel in group.kernels)
     if not short and (group.dram_pct or 0.0) < 30:
         return None
-    if group.saved < 0.1 * (group.remaining + group.saved):
+    if group.saved < 0.1 * group.moved:
         return None
     bound = group.bound(group.remaining)
     sure = 0.6 if facts.identity.library == "aten" else 0.4
@@ -263,8 +283,7 @@ def naive_attention(facts: Facts, verdict: Verdict) -> Hit | None:
         kept_of_values = max(0.0, (values.number("dram_read_bytes") or 0.0) - matrix)
         remaining = (scores.number("dram_read_bytes") or 0.0) + kept_of_values
         remaining += values.number("dram_write_bytes") or 0.0
-        counted = sum(kernel.number(concept) or 0.0 for kernel in group for concept in _BYTES)
-        bound, saved = whole.bound(remaining, busy), max(0.0, counted - remaining)
+        bound, saved = whole.bound(remaining, busy), max(0.0, whole.moved - remaining)
     confidence = 0.85 if known else 0.6
     if facts.neighbours.filtered:
         confidence *= 0.7
@@ -375,11 +394,12 @@ _BITS = {"fp64": 64, "fp32": 32, "tf32": 32, "bf16": 16, "fp16": 16, "fp8": 8, "
     "gemv-decode",
     "fusion",
     needs=("dram_pct",),
+    uses=_BYTES,
     effects=("tensor-cores-unused", "small-grid", "dram-bandwidth", "stall-long-scoreboard", "issue-slots"),
     applies=lambda facts: is_decode_product(facts, roofline_of(facts).arithmetic_intensity),
 )
 def gemv_decode(facts: Facts, verdict: Verdict) -> Hit | None:
-    """A product of one or a few rows, by name (gemv) or by at most 16 operations a byte, with DRAM at 60 % or more
+    """A product of one or a few rows (``is_decode_product``) with DRAM at 60 % or more
     (F6): it reads its weights for little arithmetic, and that is as it must be. Weights in 4 bits are the bound."""
     dram = facts.levels.get("dram")
     if dram is None or dram < FULL_PCT or facts.is_short:
