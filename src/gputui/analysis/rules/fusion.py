@@ -395,7 +395,14 @@ _BITS = {"fp64": 64, "fp32": 32, "tf32": 32, "bf16": 16, "fp16": 16, "fp8": 8, "
     "fusion",
     needs=("dram_pct",),
     uses=_BYTES,
-    effects=("tensor-cores-unused", "small-grid", "dram-bandwidth", "stall-long-scoreboard", "issue-slots"),
+    effects=(
+        "tensor-cores-unused",
+        "small-grid",
+        "dram-bandwidth",
+        "l2-bandwidth",
+        "stall-long-scoreboard",
+        "issue-slots",
+    ),
     applies=lambda facts: is_decode_product(facts, roofline_of(facts).arithmetic_intensity),
 )
 def gemv_decode(facts: Facts, verdict: Verdict) -> Hit | None:
