@@ -14,12 +14,12 @@ from gputui.paint.bars import bar
 from gputui.paint.grid import shorten
 from gputui.render.collect import not_told
 from gputui.render.lines import (
+    claims,
     code_of,
     line_name,
     mark_of,
     place_share,
     placed,
-    remark_text,
     remarks_of,
     source_of,
     stall_name,
@@ -233,15 +233,13 @@ def _lines(source: Source | None, words: Wording, ascii: bool) -> Iterable[Rende
 
 def _remarks(remarks: Sequence[Remark], diagnosis: Diagnosis, words: Wording) -> Iterable[RenderableType]:
     """NVIDIA's remarks that claim something, each beside what we say of it."""
-    claims = [remark for remark in remarks if remark.relation != "information"]
-    if not claims:
+    found = claims(remarks, diagnosis, words)
+    if not found:
         return
     yield Text()
     yield Text(words.ui("nvidia_rules"), style="dim")
-    for remark in claims:
-        title = safe(remark.rule.title or remark.rule.rule)
-        text = f"- {title}: {remark_text(remark, diagnosis, words)}"
-        yield Padding(Text(text, style="dim"), (0, 0, 0, 2))
+    for titles, answer in found:
+        yield Padding(Text(f"- {titles}: {answer}", style="dim"), (0, 0, 0, 2))
 
 
 def _finding(
