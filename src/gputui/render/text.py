@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gputui import units
+from gputui.analysis.gpu import features_of
 from gputui.paint.bars import bar
 from gputui.paint.grid import shorten
 from gputui.render.collect import not_told
@@ -277,9 +278,10 @@ def _finding(
 def gauge_rows(diagnosis: Diagnosis) -> tuple[tuple[str, float | None], ...]:
     """The percentages shown first: the key of each one's label under ``ui.gauge``, and its value.
 
-    The memory's is the busiest of its levels; the cache is the busier one.
+    The memory's is the busiest of its levels; the cache is the busier one. A GPU without tensor cores has none to show.
     """
-    gauges = diagnosis.gauges
+    gauges, device = diagnosis.gauges, diagnosis.kernel.device
+    without_tensor = device.compute_capability is not None and not features_of(device).tensor_cores
     l1_leads = (gauges.l1_pct or 0) > (gauges.l2_pct or 0)
     cache = ("l1", gauges.l1_pct) if l1_leads else ("l2", gauges.l2_pct)
     return (
@@ -287,7 +289,7 @@ def gauge_rows(diagnosis: Diagnosis) -> tuple[tuple[str, float | None], ...]:
         ("memory", gauges.busiest_memory_pct),
         cache,
         ("dram", gauges.dram_pct),
-        ("tensor", gauges.tensor_pct),
+        *(() if without_tensor else (("tensor", gauges.tensor_pct),)),
         ("occupancy", gauges.achieved_occupancy_pct),
         ("warps", gauges.warp_execution_efficiency_pct),
     )
