@@ -31,8 +31,6 @@ def _scaled(value: float, unit: str) -> str:
 def percent(value: float | None) -> str:
     if value is None:
         return DASH
-    if 0 < value < 0.01:
-        return "<0.01 %"
     return f"{value:.0f} %" if abs(value) >= 9.95 or value == 0 else f"{significant(value, 2)} %"
 
 
