@@ -3,6 +3,11 @@
 # Needs an NVIDIA H200 (compute capability 9.0, 132 SMs), nvcc, ncu and a python3 with PyTorch and Triton.
 #
 # FOLDER gets whyslow_{memory,waits,compute,triton,torch,source}.ncu-rep, timings.json and collect.log.
+#
+# WHYSLOW_ONLY names the programs to collect instead, WHYSLOW_PAIRS a regular expression of their pairs and controls:
+#     WHYSLOW_ONLY="held_out torch" WHYSLOW_PAIRS="^(held-|torch-flash2)" bash collect.sh FOLDER
+# FOLDER then gets whyslow_PROGRAM_more.ncu-rep (whyslow_held_out.ncu-rep) and timings_more.json: beside the reports of a
+# whole collection, they replace what they hold of it.
 set -u
 
 if [ $# -ne 1 ]; then
@@ -16,8 +21,18 @@ programs=$(cd "$here/../../sample_reports/programs" && pwd)
 build=$(mktemp -d)
 trap 'rm -rf "$build"' EXIT
 
+everything="memory waits compute triton torch"
+read -r -a wanted <<<"${WHYSLOW_ONLY:-$everything}"
+pairs=${WHYSLOW_PAIRS:-}
+
 # No step starts, or goes on, after this many seconds.
-deadline=${WHYSLOW_SECONDS:-540}
+if [ "${wanted[*]}" = "$everything" ]; then
+    deadline=${WHYSLOW_SECONDS:-540}
+    more=""
+else
+    deadline=${WHYSLOW_SECONDS:-280}
+    more=_more
+fi
 
 # The plain runs fill the caches of compiled kernels, so that nothing is compiled under the profiler.
 export TORCHINDUCTOR_CACHE_DIR=$build/inductor TRITON_CACHE_DIR=$build/triton
@@ -27,7 +42,21 @@ export TORCHINDUCTOR_COMPILE_THREADS=1 PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECOD
 . "$programs/collecting.sh"
 
 began_at=$(date +%s)
-cuda=(memory waits compute)
+cuda=() python=()
+for name in "${wanted[@]}"; do
+    case $name in
+    triton | torch) python+=("$name") ;;
+    *) cuda+=("$name") ;;
+    esac
+done
+
+# report_of PROGRAM: the name of its report. What is held out has a report of its own anyway.
+report_of() {
+    case $1 in
+    held_out) echo whyslow_held_out ;;
+    *) echo "whyslow_$1$more" ;;
+    esac
+}
 
 # until_second N: the programs start no further pair after second N, so that ncu still writes its report.
 until_second() { export WHYSLOW_DEADLINE=$((began_at + $1)); }
@@ -51,15 +80,17 @@ build_all() {
 plain_runs() {
     local name try
     echo "== plain runs"
-    until_second 240
+    until_second $((deadline * 4 / 9))
     for name in "${cuda[@]}"; do
         for try in 1 2 3 4 5; do
             rm -f "$name.times"
-            step "$name, plain, try $try" 60 "./$name" --skip "$name.skip" --timings "$name.times" && break
+            step "$name, plain, try $try" 60 \
+                "./$name" --only "$pairs" --skip "$name.skip" --timings "$name.times" && break
         done
     done
-    for name in triton torch; do
-        step "$name, plain" 120 python3 "whyslow_$name.py" --skip "$name.skip" --timings "$name.times"
+    for name in "${python[@]}"; do
+        step "$name, plain" 120 \
+            python3 "whyslow_$name.py" --only "$pairs" --skip "$name.skip" --timings "$name.times"
     done
 }
 
@@ -68,11 +99,18 @@ profile() {
     local name=$1 second=$2
     shift 2
     until_second "$second"
-    collect_sections "whyslow_$name" $((second + 30 - SECONDS)) "${sections[@]}" -- "$@" --profile --skip "$name.skip"
+    collect_sections "$(report_of "$name")" $((second + 30 - SECONDS)) "${sections[@]}" -- \
+        "$@" --profile --only "$pairs" --skip "$name.skip"
 }
 
 profile_all() {
+    local name
     echo "== profiles"
+    if [ -n "$more" ]; then
+        for name in "${cuda[@]}"; do profile "$name" $((deadline - 60)) "./$name"; done
+        for name in "${python[@]}"; do profile "$name" $((deadline - 40)) python3 "whyslow_$name.py"; done
+        return
+    fi
     profile memory 270 ./memory
     profile waits 360 ./waits
     profile compute 400 ./compute
@@ -91,7 +129,7 @@ profile_with_source() {
 }
 
 times_to_json() {
-    python3 - "$out/timings.json" ./*.times <<'PYTHON'
+    python3 - "$out/timings$more.json" ./*.times <<'PYTHON'
 import json
 import sys
 
@@ -112,23 +150,25 @@ PYTHON
 }
 
 make_small() {
-    local name
-    for name in "${cuda[@]}" triton torch; do
-        [ -s "$out/whyslow_$name.ncu-rep" ] || continue
-        mv "$out/whyslow_$name.ncu-rep" "$build/$name.full"
-        step "slim $name" 60 python3 "$programs/slim.py" "$build/$name.full" "$out/whyslow_$name.ncu-rep" \
-            without-sections
+    local name report
+    for name in "${wanted[@]}"; do
+        report=$out/$(report_of "$name").ncu-rep
+        [ -s "$report" ] || continue
+        mv "$report" "$build/$name.full"
+        step "slim $name" 60 python3 "$programs/slim.py" "$build/$name.full" "$report" without-sections
     done
 }
 
 summarise() {
-    local name
+    local name report names=("${wanted[@]}")
     echo "== summary after $SECONDS s"
-    for name in "${cuda[@]}" triton torch source; do
-        if [ -s "$out/whyslow_$name.ncu-rep" ]; then
-            printf '%-28s %9d bytes\n' "whyslow_$name.ncu-rep" "$(stat -c %s "$out/whyslow_$name.ncu-rep")"
+    [ -n "$more" ] || names+=(source)
+    for name in "${names[@]}"; do
+        report=$(report_of "$name").ncu-rep
+        if [ -s "$out/$report" ]; then
+            printf '%-28s %9d bytes\n' "$report" "$(stat -c %s "$out/$report")"
         else
-            printf '%-28s   missing\n' "whyslow_$name.ncu-rep"
+            printf '%-28s   missing\n' "$report"
         fi
     done
     grep -H . ./*.skip 2>/dev/null | sed 's/^/left out: /'

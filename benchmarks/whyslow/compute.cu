@@ -104,7 +104,7 @@ void xu_division(Bench& bench) {
 
 // ----------------------------------------------------------------- the integer pipe: bits one by one
 
-constexpr int MORTON_STEPS = 8;
+constexpr int MORTON_POINTS = 1 << 25;
 
 __device__ __forceinline__ uint32_t spread_bit_by_bit(uint32_t x) {
     uint32_t spread = 0;
@@ -127,30 +127,25 @@ __device__ __forceinline__ uint32_t spread_by_masks(uint32_t x) {
     return (x | x << 1) & 0x55555555u;
 }
 
-// Slow: each bit is taken out, moved and put back by itself.
-__global__ void __launch_bounds__(256) morton_by_bits(const uint32_t* __restrict__ in, float* __restrict__ out) {
+// Slow: each bit of the coordinates is taken out, moved and put back by itself.
+__global__ void __launch_bounds__(256) morton_by_bits(const uint32_t* __restrict__ x, const uint32_t* __restrict__ y,
+                                                      uint32_t* __restrict__ codes) {
     const int i = blockIdx.x * 256 + threadIdx.x;
-    uint32_t x = in[i];
-#pragma unroll 1
-    for (int k = 0; k < MORTON_STEPS; ++k) x = (spread_bit_by_bit(x) | spread_bit_by_bit(x >> 16) << 1) ^ x >> 3;
-    out[i] = float(x >> 8);
+    codes[i] = spread_bit_by_bit(x[i]) | spread_bit_by_bit(y[i]) << 1;
 }
 
 // Cure: all bits move at once, in four steps.
-__global__ void __launch_bounds__(256) morton_by_masks(const uint32_t* __restrict__ in, float* __restrict__ out) {
+__global__ void __launch_bounds__(256) morton_by_masks(const uint32_t* __restrict__ x, const uint32_t* __restrict__ y,
+                                                       uint32_t* __restrict__ codes) {
     const int i = blockIdx.x * 256 + threadIdx.x;
-    uint32_t x = in[i];
-#pragma unroll 1
-    for (int k = 0; k < MORTON_STEPS; ++k) x = (spread_by_masks(x) | spread_by_masks(x >> 16) << 1) ^ x >> 3;
-    out[i] = float(x >> 8);
+    codes[i] = spread_by_masks(x[i]) | spread_by_masks(y[i]) << 1;
 }
 
 void alu_morton(Bench& bench) {
-    Buffer<uint32_t> in(ITEMS);
-    Buffer<float> slow(ITEMS), cured(ITEMS);
-    in.random(3);
-    bench.pair([&] { morton_by_bits<<<ITEMS / 256, 256>>>(in, slow); },
-               [&] { morton_by_masks<<<ITEMS / 256, 256>>>(in, cured); });
+    Buffer<uint32_t> x(MORTON_POINTS), y(MORTON_POINTS), slow(MORTON_POINTS), cured(MORTON_POINTS);
+    x.random(3), y.random(4);
+    bench.pair([&] { morton_by_bits<<<MORTON_POINTS / 256, 256>>>(x, y, slow); },
+               [&] { morton_by_masks<<<MORTON_POINTS / 256, 256>>>(x, y, cured); });
     bench.same(slow, cured, 0.0);
 }
 

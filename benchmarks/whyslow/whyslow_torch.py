@@ -99,6 +99,17 @@ def attention(run: Bench) -> None:
     run.pair(written_out, fused, 5e-2)
 
 
+@case("torch-flash2")
+def attention_generation(run: Bench) -> None:
+    q, k, v = (random(2, 16, 4096, 128, dtype=torch.bfloat16) for _ in range(3))
+
+    def by(backend: SDPBackend) -> torch.Tensor:
+        with sdpa_kernel(backend):
+            return functional.scaled_dot_product_attention(q, k, v)
+
+    run.pair(lambda: by(SDPBackend.FLASH_ATTENTION), lambda: by(SDPBackend.CUDNN_ATTENTION), 2e-2)
+
+
 @case("torch-elementwise")
 def elementwise(run: Bench) -> None:
     x, scale, bias = random(4096, 4096), random(4096), random(4096)
@@ -155,12 +166,12 @@ def product_control(run: Bench) -> None:
     run.control(lambda: a @ b)
 
 
-@case("flash-attention")
+@case("attention-cudnn")
 def attention_control(run: Bench) -> None:
     q, k, v = (random(1, 16, 8192, 128, dtype=torch.bfloat16) for _ in range(3))
 
     def fused() -> torch.Tensor:
-        with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+        with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
             return functional.scaled_dot_product_attention(q, k, v)
 
     run.control(fused)

@@ -37,7 +37,7 @@ needs_reports = pytest.mark.skipif(not score.reports_in(score.REPORTS), reason="
 
 @needs_reports
 def test_the_diagnosis_reaches_its_targets(capsys: pytest.CaptureFixture[str]) -> None:
-    found = score.score_of()
+    found, _ = score.scores_of()
     with capsys.disabled():
         sys.stdout.write("\n" + score.told(found) + "\n")
     assert not found.missing
@@ -132,3 +132,28 @@ def test_the_score_passes_only_without_false_alarms(tour: dict[str, Diagnosis]) 
 def test_a_folder_without_reports_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert score.main([str(tmp_path)]) == 2
     assert "collect" in capsys.readouterr().err
+
+
+def test_the_bound_is_that_of_the_planted_finding(tour: dict[str, Diagnosis]) -> None:
+    """Not that of one as good which stands before it."""
+    bounds = {found.id: found.max_speedup for found in tour["transpose_naive"].findings}
+    last = [name for name, bound in bounds.items() if bound][-1]
+    assert bounds[last] != bounds["uncoalesced-store"]
+    found = row(tour, ["transpose_naive"], "transpose_tiled", planted=last, also=["uncoalesced-store"])
+    assert (found.rank, found.bound) == (1, bounds[last])
+
+
+def test_what_was_timed_once_more_replaces_the_side(tmp_path: Path) -> None:
+    (tmp_path / "timings.json").write_text('{"a": {"slow_us": 4.0, "cured_us": 2.0}, "b": {"slow_us": 1.0}}')
+    (tmp_path / "timings_more.json").write_text('{"a": {"cured_us": 1.0}}')
+    assert score.timings_in(tmp_path) == {"a": {"slow_us": 4.0, "cured_us": 1.0}, "b": {"slow_us": 1.0}}
+
+
+def test_what_is_held_out_has_a_score_of_its_own() -> None:
+    known, held_out = score.scores_of()
+    names = {row.name for row in known.rows} | set(known.missing)
+    assert {label["name"] for label in PAIRS if not label.get("held_out")} <= names
+    assert {row.name for row in held_out.rows} | set(held_out.missing) == {
+        label["name"] for label in PAIRS if label.get("held_out")
+    }
+    assert not held_out.alarms

@@ -40,9 +40,6 @@ WASTE = frozenset(
 )  # fmt: skip
 """Findings of work that need not be done: a kernel with one of 10 % or more is not at its roof."""
 
-OPTIONS = frozenset({"fp8-opportunity"})
-"""Findings of what else this GPU offers: no cause, so never told in full, but told of a kernel at its roof too."""
-
 _CONCEPTS = (
     "duration", "device_fp64_ratio", "sm_pct", "memory_pct", "dram_pct", "l2_pct", "l1_pct", "l1_elapsed_pct",
     "tensor_pct", "tensor_type_pct", "tensor_tc_pct", "sm_count", "waves", "issue_active", "eligible_warps",
@@ -86,8 +83,8 @@ class Diagnosis:
 
     @property
     def further(self) -> tuple[Finding, ...]:
-        """The other causes, and what else the GPU offers."""
-        options = tuple(one for one in self.findings if one.id in OPTIONS)
+        """The other causes, and what else the GPU offers: never told in full, but of a kernel at its roof too."""
+        options = tuple(one for one in self.findings if one.option)
         if self.verdict.at_roof:
             return options
         return (*(one for one in self._causes if one not in self.main), *options)
@@ -99,7 +96,7 @@ class Diagnosis:
 
     @property
     def _causes(self) -> tuple[Finding, ...]:
-        return tuple(one for one in self.findings if one.id not in self.explained and one.id not in OPTIONS)
+        return tuple(one for one in self.findings if one.id not in self.explained and not one.option)
 
 
 _TOLD_IN_FULL = 3

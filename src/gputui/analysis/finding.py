@@ -28,6 +28,7 @@ class Finding:
     where the report cannot bound it. ``confidence`` is 0 to 1. ``params`` fill the text. ``effects`` are the ids of
     findings that this one explains: they rank behind it. ``family`` is the rule's (``"memory"``, ``"validity"`` …).
     ``variant`` picks other forms of its texts (``why-<variant>``) where they exist: another case of the same finding.
+    An ``option`` is what else the GPU offers and no cause: whatever it could gain, nothing is wrong without it.
     """
 
     id: str
@@ -38,17 +39,18 @@ class Finding:
     params: Mapping[str, Any] = field(default_factory=dict)
     effects: tuple[str, ...] = ()
     variant: str = ""
+    option: bool = False
 
     @property
     def severity(self) -> Severity:
-        """From the bound: high at 1.5 times, medium at 1.15, low at 1.05, else info."""
-        gain = self.max_speedup or 1.0
+        """From the bound: high at 1.5 times, medium at 1.15, low at 1.05, else info; an option is always info."""
+        gain = 1.0 if self.option else self.max_speedup or 1.0
         return "high" if gain >= 1.5 else "medium" if gain >= 1.15 else "low" if gain >= 1.05 else "info"
 
     @property
     def score(self) -> float:
-        """What findings are ranked by: the share of time that could go, weighed by the confidence."""
-        return (1 - 1 / (self.max_speedup or 1.0)) * self.confidence
+        """What findings are ranked by: the share of time that could go, weighed by the confidence; 0 for an option."""
+        return 0.0 if self.option else (1 - 1 / (self.max_speedup or 1.0)) * self.confidence
 
 
 @dataclass(frozen=True, slots=True)

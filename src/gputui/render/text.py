@@ -194,7 +194,7 @@ def gain(finding: Finding, words: Wording) -> str:
     """ "up to 3.5×", "minor", or that it is not known."""
     if finding.max_speedup is None:
         return words.text("explain.gain-unknown")
-    if finding.severity == "info":
+    if finding.severity == "info" and not finding.option:
         return words.text("explain.gain-none")
     return words.text("explain.gain", gain=finding.max_speedup)
 

@@ -48,6 +48,7 @@ class Rule:
     effects: tuple[str, ...]
     applies: Callable[[Facts], bool]
     check: Check
+    option: bool = False
 
     def missing(self, facts: Facts) -> tuple[str, ...]:
         """The needs that this kernel's report lacks; of alternatives, the first that its GPU can tell."""
@@ -65,7 +66,9 @@ class Rule:
         if bound is not None:
             bound = max(1.0, min(bound, facts.most_gain)) if math.isfinite(bound) else None
         confidence = round(hit.confidence, 2)
-        return Finding(self.id, self.family, confidence, bound, hit.evidence, hit.params, self.effects, hit.variant)
+        return Finding(
+            self.id, self.family, confidence, bound, hit.evidence, hit.params, self.effects, hit.variant, self.option
+        )
 
 
 RULES: dict[str, Rule] = {}
@@ -79,13 +82,15 @@ def rule(
     uses: tuple[str, ...] = (),
     effects: tuple[str, ...] = (),
     applies: Callable[[Facts], bool] = lambda facts: True,
+    option: bool = False,
 ) -> Callable[[Check], Check]:
-    """Register a rule. ``effects`` are the ids of findings that this one, where it holds, explains."""
+    """Register a rule. ``effects`` are the ids of findings that this one, where it holds, explains; an ``option`` is
+    what else the GPU offers and no cause."""
 
     def register(check: Check) -> Check:
         if id in RULES:
             raise ValueError(f"two rules with the id {id}")
-        RULES[id] = Rule(id, family, needs, uses, effects, applies, check)
+        RULES[id] = Rule(id, family, needs, uses, effects, applies, check, option)
         return check
 
     return register

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 
-from gputui.analysis.facts import Facts
+from gputui.analysis.facts import OPCODES_WITH_MODIFIERS, Facts
 from gputui.analysis.finding import Evidence, Verdict
 from gputui.analysis.rules import Hit, rule
 from gputui.analysis.verdict import ROOF_PCT, SLOW_FP64_RATIO
@@ -58,24 +59,95 @@ def pipe_saturated(facts: Facts, verdict: Verdict) -> Hit | None:
     """One arithmetic pipe is the busiest part of the SM, at least 60 % (NVIDIA's "high") of the time.
 
     Multiply-add and fast FP64 pipes only below 80 %: from there they are the roof. For them the bound is what they have
-    left; for the others it takes their whole work away, so what is left is the next busiest unit.
+    left; for the others it takes their whole work away, so what is left is the next busiest unit. Integer work is
+    spread over the ALU and the multiply-add pipe (IMAD, also for moves and shifts), and goes from both at once; so do
+    the conversions of integer divisions, where these are 30 % of the instructions (variant ``division``).
     """
     hot = _hot_pipe(facts, verdict)
     if hot is None:
         return None
     pipe, metric = hot
     use = facts.busy[metric]
-    if pipe in _AT_ITS_ROOF:
-        bound: float | None = 100 / use
+    divided = min(1.0, _DIVISION_LENGTH * _divisions(facts) / (sum(facts.opcodes.values()) or 1.0))
+    divides = pipe in ("alu", "xu", "fma") and divided >= 0.3
+    integers = _integer_share(facts)
+    if divides or pipe == "alu" or (pipe == "fma" and integers > 0.5):
+        bound = _without_integers(facts, use, integers, divides)
+    elif pipe in _AT_ITS_ROOF:
+        bound = 100 / use
     else:
-        issued = max((pct for name, pct in facts.busy.items() if name.startswith(_ISSUE)), default=0.0)
-        # Its instructions also leave the issue slots: one in as many cycles as the pipe is busy with it.
-        own = min(1.0, _ISSUE_SHARE[pipe] * use / issued) if issued else 0.0
-        bound = facts.bound(lambda name: 0.0 if _is_pipe(name, pipe) else 1 - own if name.startswith(_ISSUE) else 1.0)
+        bound = facts.bound(_without_pipe(facts, pipe, use))
     stored = facts.kernel.metric(metric)
     evidence = (Evidence(metric, use, stored.unit if stored is not None else "%", HOT_PCT),)
     confidence = 0.75 if use >= ROOF_PCT else 0.6 if verdict.id == "compute-bound" else 0.45
-    return Hit(confidence, bound, evidence, {"pipe": pipe, "pipe_pct": use}, pipe)
+    params = {"pipe": pipe, "pipe_pct": use, "divisions": _divisions(facts)}
+    variant = "division" if divides else "integer" if pipe == "fma" and integers > 0.5 else pipe
+    return Hit(confidence, bound, evidence, params, variant)
+
+
+def _without_pipe(facts: Facts, pipe: str, use: float) -> Callable[[str], float]:
+    """What is left of each part without a pipe's work, which also leaves the issue slots: one in as many cycles as the
+    pipe is busy with it."""
+    issued = max((pct for name, pct in facts.busy.items() if name.startswith(_ISSUE)), default=0.0)
+    own = min(1.0, _ISSUE_SHARE[pipe] * use / issued) if issued else 0.0
+    return lambda name: 0.0 if _is_pipe(name, pipe) else 1 - own if name.startswith(_ISSUE) else 1.0
+
+
+def _without_integers(facts: Facts, use: float, share: float, divides: bool) -> float | None:
+    """The bound without integer work; ``share`` is its part of the multiply-add pipe.
+
+    ``None`` where hardly anything else is there: what such work could be replaced by no counter knows.
+    """
+    slots = facts.opcode_count(*_INTEGER) / (sum(facts.opcodes.values()) or 1.0)
+    alone = _without_pipe(facts, "alu", use)
+
+    def factor(name: str) -> float:
+        if _is_pipe(name, "fma"):
+            return 1 - share
+        if name.startswith(_ISSUE) and facts.opcodes:
+            return 1 - slots
+        return 0.0 if divides and _is_pipe(name, "xu") else alone(name)
+
+    bound = facts.bound(factor)
+    return None if bound is None or bound > _TELLING else bound
+
+
+_TELLING = 10.0
+"""A larger bound says no more than that the kernel consists of this work."""
+
+_INTEGER = (
+    "IMAD", "IADD", "IADD3", "VIADD", "LEA", "SHF", "LOP3", "SGXT", "BMSK", "PRMT", "ISETP", "SEL", "IMNMX", "VIMNMX",
+    "VIADDMNMX", "IABS", "VABSDIFF", "POPC", "FLO", "BREV", "ISCADD", "XMAD", "BFE", "BFI", "I2F", "F2I", "I2I", "LOP",
+    "SHL", "SHR",
+)  # fmt: skip
+_SINGLE = ("FFMA", "FMUL", "FADD")
+
+_DIVISION_LENGTH = 20
+"""Instructions of a 32-bit integer division (17 without a sign, 22 to 26 with one)."""
+
+
+def _integer_share(facts: Facts) -> float:
+    """The share of integers in the multiply-add pipe's instructions."""
+    integers = facts.opcode_count("IMAD", "XMAD")
+    return integers / ((integers + facts.opcode_count(*_SINGLE)) or 1.0)
+
+
+def _divisions(facts: Facts) -> float:
+    """Integer divisions and modulos by numbers unknown to the compiler, in warp instructions.
+
+    Each inverts its divisor as a float, rounded up (``I2F.RP``), which nothing else does. Where modifiers are not
+    counted: as many as there are conversions there and back with a reciprocal between, and enough IMAD and compares
+    (at least two each) to correct them.
+    """
+    modified = facts.kernel.metric(OPCODES_WITH_MODIFIERS)
+    if modified is not None and modified.instances:
+        exact = (count for name, count in modified.instances.items() if _ROUNDED_UP.match(name))
+        return sum(exact)
+    found = min(facts.opcode_count(opcode) for opcode in ("I2F", "F2I", "MUFU"))
+    return found if min(facts.opcode_count("IMAD"), facts.opcode_count("ISETP")) >= 2 * found else 0.0
+
+
+_ROUNDED_UP = re.compile(r"I2F\.(?:.*\.)?RP$")
 
 
 _ISSUE = ("sm__issue_active", "sm__inst_executed.", "sm__inst_issued")

@@ -313,7 +313,7 @@ def bank_conflicts(facts: Facts, verdict: Verdict) -> Hit | None:
     bound = facts.bound(lambda name: 1 - share if name.startswith("l1tex__data") else 1.0)
     if not leads and not (verdict.id == "latency-bound" and waits > 0.3):
         bound = 1.0
-    elif not leads and bound is not None:
+    elif verdict.id == "latency-bound" and bound is not None:
         # What is not spent waiting for shared memory stays.
         bound = min(bound, 1 / (1 - min(0.99, waits)))
     params = {"share_pct": 100 * share, "nway": facts.number("shared_nway") or 1 / (1 - min(share, 0.97))}

@@ -19,6 +19,12 @@ TENSOR_REACHABLE_PCT = 90.0
 MMA_SYNC_SHARE = 2 / 3
 """What mma.sync reaches of the wgmma rate on GH100: 2731 of 4096 FLOP a cycle and SM by the counters' own peaks."""
 
+ATTENTION_REACHABLE = 0.75
+"""What the best public attention kernel reaches of Hopper's tensor peak (FlashAttention 3: 740 of 989 TFLOP/s)."""
+
+_FED_PCT = 100 / 3
+"""Tensor cores that idle more than two thirds of the time are held by what feeds them (heuristic)."""
+
 _PATH_MIN_NS = 20_000.0
 """Products under 20 µs are held by their start, end and small tiles rather than by the instruction they use."""
 
@@ -146,10 +152,18 @@ def _confidence(facts: Facts) -> float:
 def _bound_on_tensor_cores(facts: Facts, precision: str) -> float | None:
     """The counted operations at the tensor peak of ``precision``, DRAM as busy as now: what L1 and L2 pass on changes
     with the tiles of another kernel."""
-    peak, flops = peak_of(facts, f"tensor-{precision}"), roofline_of(facts).achieved_flop_per_s
+    peak, flops = peak_of(facts, f"tensor-{precision}"), _flop_per_s(facts)
     if peak is None or not flops:
         return None
     return max(1.0, 100 / max(100 * flops / peak[0], facts.levels.get("dram", 0.0)))
+
+
+def _flop_per_s(facts: Facts) -> float:
+    """The ordinary arithmetic counted; where half precision is not, its instructions: two multiply-adds a lane."""
+    counted, duration = roofline_of(facts).achieved_flop_per_s or 0.0, facts.kernel.duration_ns
+    if facts.number("fp16_flop_per_s") is None and _half_pipe_pct(facts) >= 1 and duration:
+        counted += facts.opcode_count("HFMA2") * 32 * 4 / duration * 1e9
+    return counted
 
 
 # ----------------------------
@@ -161,15 +175,16 @@ def _bound_on_tensor_cores(facts: Facts, precision: str) -> float | None:
     "hopper-features-unused",
     "compute",
     needs=("tensor_type_pct|tensor_pct", "tensor_gmma_pct"),
-    uses=("tma_pct", "l2_pct", "dram_pct"),
+    uses=("l2_pct", "dram_pct"),
     effects=("tensor-roof", "stall-math-pipe"),
     applies=lambda facts: features_of(facts.device).wgmma and facts.is_matrix_product,
 )
 def hopper_features_unused(facts: Facts, verdict: Verdict) -> Hit | None:
-    """A product or attention over 20 µs whose tensor cores are at least 30 % busy with mma.sync alone, off DRAM's roof.
+    """A product or attention over 20 µs whose tensor cores are busy a third of the time with mma.sync alone, off DRAM's
+    roof.
 
-    Also one with wgmma whose tiles come neither by TMA nor by cp.async, where it waits. The bound is the tensor pipe's
-    time at the wgmma rate, or DRAM's or the special functions' time: another kernel moves other tiles through L2.
+    The bound is the tensor pipe's time at the wgmma rate (in attention at three quarters of it, the best that is known),
+    or DRAM's or the special functions' time: another kernel moves other tiles through L2.
     """
     duration, tensor = facts.kernel.duration_ns, facts.tensor
     if not tensor or (duration is not None and duration < _PATH_MIN_NS) or verdict.id == "launch-bound":
@@ -177,33 +192,23 @@ def hopper_features_unused(facts: Facts, verdict: Verdict) -> Hit | None:
     if verdict.id == "memory-bound" and verdict.level == "dram":
         return None
     elapsed = max((pct for name, pct in facts.busy.items() if name.startswith("sm__pipe_tensor")), default=tensor)
-    warp_group = facts.number("tensor_gmma_pct") or facts.opcode_count(*_WARP_GROUP_MMA)
-    if warp_group:
-        return _tiles_by_hand(facts, verdict, elapsed)
-    if tensor < 30 or (facts.opcodes and not facts.opcode_count(*_OLD_MMA)):
+    if facts.number("tensor_gmma_pct") or facts.opcode_count(*_WARP_GROUP_MMA):
+        return None
+    if elapsed < _FED_PCT or (facts.opcodes and not facts.opcode_count(*_OLD_MMA)):
         return None
     kept = max((pct for name, pct in facts.busy.items() if "pipe_xu" in name), default=0.0)
-    bound = max(1.0, 100 / max(MMA_SYNC_SHARE * elapsed, facts.levels.get("dram", 0.0), kept))
-    by_l2 = verdict.id == "memory-bound" and verdict.level == "l2"
     attention = facts.identity.op_class == "attention"
+    reached = MMA_SYNC_SHARE * elapsed / (ATTENTION_REACHABLE if attention else 1.0)
+    bound = max(1.0, 100 / max(reached, facts.levels.get("dram", 0.0), kept))
+    by_l2 = verdict.id == "memory-bound" and verdict.level == "l2"
     params = {
         "tensor_pct": tensor,
         "rate_pct": MMA_SYNC_SHARE * elapsed,
         "l2_pct": facts.levels.get("l2"),
     }
-    evidence = (facts.evidence("tensor_type_pct|tensor_pct", 30.0), facts.evidence("tensor_gmma_pct", 0.0))
+    evidence = (facts.evidence("tensor_type_pct|tensor_pct", _FED_PCT), facts.evidence("tensor_gmma_pct", 0.0))
     variant = "l2" if by_l2 else "attention" if attention else ""
     return Hit(0.75 if verdict.id == "tensor-bound" else 0.6, bound, evidence, params, variant)
-
-
-def _tiles_by_hand(facts: Facts, verdict: Verdict, elapsed: float) -> Hit | None:
-    if not facts.opcodes or facts.opcode_count("UTMALDG", "LDGSTS", "UBLKCP") or verdict.id != "latency-bound":
-        return None
-    if (facts.number("tma_pct") or 0) > 0 or not facts.opcode_count("LDG"):
-        return None
-    evidence = (facts.evidence("tensor_gmma_pct"), facts.evidence("tensor_type_pct|tensor_pct", 60.0))
-    params = {"tensor_pct": facts.tensor, "rate_pct": elapsed, "l2_pct": facts.levels.get("l2")}
-    return Hit(0.45, facts.latency_bound_gain, evidence, params, "copies")
 
 
 @rule(
@@ -235,12 +240,13 @@ def blackwell_features_unused(facts: Facts, verdict: Verdict) -> Hit | None:
     needs=("tensor_pct|tensor_tc_pct",),
     uses=("tensor_gmma_pct",),
     applies=lambda facts: facts.is_matrix_product and "fp8" in features_of(facts.device).tensor,
+    option=True,
 )
 def fp8_opportunity(facts: Facts, verdict: Verdict) -> Hit | None:
     """A bf16 or fp16 product that the tensor cores hold: half the bits run at up to twice the rate.
 
-    An option and no cause (``engine.OPTIONS``), so it promises no gain: whether the result stays good enough is the
-    model's question.
+    An option and no cause: whether the result stays good enough is the model's question. The bound has the tensor
+    pipe's time at FP8's rate and half of DRAM's bytes.
     """
     if verdict.id != "tensor-bound" or facts.identity.op_class == "attention":
         return None
@@ -250,11 +256,13 @@ def fp8_opportunity(facts: Facts, verdict: Verdict) -> Hit | None:
     if precision not in ("tensor-bf16", "tensor-fp16"):
         return None
     peaks = [peak_of(facts, id) for id in ("tensor-fp8", precision)]
-    ratio = peaks[0][0] / peaks[1][0] if peaks[0] and peaks[1] else 2.0
+    ratio = min(2.0, peaks[0][0] / peaks[1][0] if peaks[0] and peaks[1] else 2.0)
+    elapsed = max((pct for name, pct in facts.busy.items() if "pipe_tensor" in name), default=facts.tensor or 100.0)
+    bound = min(ratio, 100 / max(elapsed / ratio, facts.levels.get("dram", 0.0) / 2))
     concept = "tensor_pct" if facts.number("tensor_pct") == facts.tensor else "tensor_tc_pct"
     variant = "fp4" if "fp4" in features_of(facts.device).tensor else ""
-    params = {"tensor_pct": facts.tensor, "ratio": min(2.0, ratio), "precision": precision.removeprefix("tensor-")}
-    return Hit(0.3, None, (facts.evidence(concept, 60.0),), params, variant)
+    params = {"tensor_pct": facts.tensor, "ratio": ratio, "precision": precision.removeprefix("tensor-")}
+    return Hit(0.3, bound, (facts.evidence(concept, 60.0),), params, variant)
 
 
 def _has_shared_memory(facts: Facts) -> bool:
@@ -271,7 +279,7 @@ _MMA = (*_OLD_MMA, *_WARP_GROUP_MMA, "DMMA", "BMMA")
     "compute",
     needs=("opcode_total", "warp_latency", "stall_long_scoreboard", "issue_active"),
     uses=("stall_barrier", "shared_static", "shared_dynamic"),
-    effects=("stall-long-scoreboard", "stall-barrier", "issue-slots", "low-ilp"),
+    effects=("stall-long-scoreboard", "stall-barrier", "issue-slots", "low-ilp", "l1-bandwidth"),
     applies=lambda facts: features_of(facts.device).async_copy and _has_shared_memory(facts),
 )
 def async_copy_unused(facts: Facts, verdict: Verdict) -> Hit | None:
@@ -279,23 +287,35 @@ def async_copy_unused(facts: Facts, verdict: Verdict) -> Hit | None:
 
     Heuristics: at least 10 % of its instructions are multiply-adds or matrix operations, each staged value is read
     back at least twice (LDS and LDSM over STS), STS is within a quarter and four times LDG, and global loads with
-    barriers are over 30 % of the wait (NVIDIA's line for stalls) of a latency-bound kernel.
+    barriers are over 30 % of the wait (NVIDIA's line for stalls) of a kernel that is latency-bound or held by L1, which
+    the copying fills. wgmma reads whole tiles from shared memory, many operations an instruction: there the first two
+    hold by themselves. The bound is the wait, and what the units outside L1 have left.
     """
-    if verdict.id != "latency-bound" or facts.is_short or (facts.issue or 0) >= 0.8 or not facts.opcodes:
+    held_by_l1 = verdict.id == "memory-bound" and verdict.level == "l1"
+    if verdict.id != "latency-bound" and not held_by_l1:
+        return None
+    if facts.is_short or (facts.issue or 0) >= 0.8 or not facts.opcodes:
         return None
     loads, stores = facts.opcode_count("LDG"), facts.opcode_count("STS")
     if not loads or not 0.25 * loads <= stores <= 4 * loads:
         return None
-    if facts.opcode_count("LDGSTS", "UTMALDG", "UBLKCP") or facts.opcode_count("LDS", "LDSM") < 2 * stores:
+    if facts.opcode_count("LDGSTS", "UTMALDG", "UBLKCP"):
         return None
-    if facts.opcode_count("FFMA", "HFMA2", "DFMA", *_MMA) < 0.1 * sum(facts.opcodes.values()):
+    multiplies = facts.opcode_count("FFMA", "HFMA2", "DFMA", *_MMA) >= 0.1 * sum(facts.opcodes.values())
+    reads_again = facts.opcode_count("LDS", "LDSM") >= 2 * stores
+    if not facts.opcode_count(*_WARP_GROUP_MMA) and not (multiplies and reads_again):
         return None
     loading = facts.stall_share("long_scoreboard") or 0.0
     waiting = min(0.99, loading + (facts.stall_share("barrier") or 0.0))
     if loading < 0.15 or waiting <= 0.3:
         return None
-    bound = min(1 / (1 - waiting), facts.latency_bound_gain or 1.0)
+    outside = max((pct for name, pct in facts.busy.items() if not name.startswith(_L1_PARTS)), default=0.0)
+    bound = min(1 / (1 - waiting), 100 / max(outside, facts.tensor or 0.0, 1.0))
     latency = facts.number("warp_latency") or 0.0
     evidence = (facts.evidence("stall_long_scoreboard", 0.15 * latency), facts.evidence("warp_latency"))
     params = {"waiting_pct": 100 * waiting, "loads": loads, "stores": stores}
-    return Hit(0.5, bound, evidence, params, "tma" if features_of(facts.device).tma else "")
+    return Hit(0.6, bound, evidence, params, "tma" if features_of(facts.device).tma else "")
+
+
+_L1_PARTS = ("l1tex__", "sm__mio", "sm__inst_executed_pipe_lsu")
+"""The parts of the two breakdowns that copies through registers keep busy."""
