@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 
 from gputui.analysis.facts import Facts
 from gputui.analysis.finding import Verdict
@@ -31,8 +32,8 @@ ALL_STALLS = (
 def small_grid(facts: Facts, verdict: Verdict) -> Hit | None:
     """Fewer blocks than SMs (NVIDIA's launch rule).
 
-    The bound: more blocks fill the idle SMs and, where several fit on an SM, the waiting on the others too (one block of
-    8 warps on 32 of an H200's 132 SMs: 14.4 times faster with 2,048 blocks), so at most 1 / waves; all SMs' averages
+    The bound: more blocks fill the idle SMs and, where several fit on an SM, the waiting on the others too (one block
+    of 8 warps on 32 of an H200's 132 SMs: 14.4 times faster with 2,048 blocks), so at most 1 / waves; all SMs' averages
     count the work that stays. Only the listed parts of a level do: L2's own throughput on GPUs with a divided L2 does
     not fall in step with the time (7.6 % became 86 %, DRAM's 5.7 % became 82 %).
     """
@@ -46,7 +47,9 @@ def small_grid(facts: Facts, verdict: Verdict) -> Hit | None:
     bound = min(max(room, sms / blocks), facts.bound(lambda name: 1.0) or math.inf)
     evidence = (facts.evidence("grid_size", sms), facts.evidence("sm_count"))
     confidence = 0.5 if facts.is_short else 0.85
-    return Hit(confidence, bound, evidence, {"blocks": blocks, "sms": sms, "idle_pct": 100 * (1 - blocks / sms)})
+    params = {"blocks": blocks, "sms": sms, "idle_pct": 100 * (1 - blocks / sms), "places": blocks * room}
+    # Half as many blocks again as SMs fit: then the SMs at work are not full either.
+    return Hit(confidence, bound, evidence, params, "roomy" if blocks * room >= 1.5 * sms else "")
 
 
 @rule(
@@ -78,11 +81,17 @@ def tail_wave(facts: Facts, verdict: Verdict) -> Hit | None:
     bound = min((whole + 1) / waves, facts.latency_bound_gain or math.inf)
     if bound < 1.05:
         return None
-    evidence = [facts.evidence("waves"), facts.evidence("achieved_occupancy_pct", 0.8 * theoretical / at_work)]
+    whole_gpu = facts.evidence("achieved_occupancy_pct", 0.8 * theoretical)
     if at_work < 1:
-        evidence += [facts.evidence("sm_cycles_active_avg"), facts.evidence("sm_cycles_active_max")]
+        cycles = [facts.evidence(f"sm_cycles_active_{which}").metric for which in ("avg", "max")]
+        whole_gpu = replace(
+            whole_gpu, metric=f"{whole_gpu.metric} × {cycles[0]} / {cycles[1]}", value=achieved * at_work
+        )
     return Hit(
-        0.7, bound, tuple(evidence), {"waves": waves, "whole": whole, "part_pct": 100 * part, "empty_pct": 100 * (1 - part)}
+        0.7,
+        bound,
+        tuple(evidence),
+        {"waves": waves, "whole": whole, "part_pct": 100 * part, "empty_pct": 100 * (1 - part)},
     )
 
 
