@@ -87,12 +87,8 @@ def tail_wave(facts: Facts, verdict: Verdict) -> Hit | None:
         whole_gpu = replace(
             whole_gpu, metric=f"{whole_gpu.metric} × {cycles[0]} / {cycles[1]}", value=achieved * at_work
         )
-    return Hit(
-        0.7,
-        bound,
-        tuple(evidence),
-        {"waves": waves, "whole": whole, "part_pct": 100 * part, "empty_pct": 100 * (1 - part)},
-    )
+    params = {"waves": waves, "whole": whole, "part_pct": 100 * part, "empty_pct": 100 * (1 - part)}
+    return Hit(0.7, bound, (facts.evidence("waves"), whole_gpu), params)
 
 
 @rule(
