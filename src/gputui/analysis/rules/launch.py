@@ -66,6 +66,9 @@ def tail_wave(facts: Facts, verdict: Verdict) -> Hit | None:
 
     SMs more uneven than a tail makes them (the longest works ``(whole + 1) / waves`` times as long as the average one)
     have uneven blocks, and then waves mean nothing.
+
+    The bound: all waves as full as the whole ones, and no more than every place for a warp taken all the time: a warp
+    among many is never faster than one alone.
     """
     waves = facts.number("waves") or 0.0
     achieved, theoretical = facts.number("achieved_occupancy_pct"), facts.number("theoretical_occupancy_pct")
@@ -78,7 +81,8 @@ def tail_wave(facts: Facts, verdict: Verdict) -> Hit | None:
     at_work = min(1.0, average / longest) if average and longest else 1.0
     if achieved * at_work >= 0.8 * theoretical or at_work < waves / (whole + 1):
         return None
-    bound = min((whole + 1) / waves, facts.latency_bound_gain or math.inf)
+    taken = achieved * at_work / theoretical
+    bound = min((whole + 1) / waves, 1 / taken if taken else math.inf, facts.latency_bound_gain or math.inf)
     if bound < 1.05:
         return None
     whole_gpu = facts.evidence("achieved_occupancy_pct", 0.8 * theoretical)
