@@ -51,11 +51,14 @@ class Row:
     outside: float | None
     """The same outside ncu, by events around warm launches."""
     bound: float | None
+    remains: bool = False
+    """The cure only lessens it."""
 
     @property
     def gone(self) -> bool:
-        """Not found any more, or found to gain less than 5 %."""
-        return self.left is None or self.left < 1.05
+        """Not found any more, or found to gain under 5 %; what remains, found to gain less than on the slow side."""
+        least = self.bound or 1.05 if self.remains else 1.05
+        return self.left is None or self.left < least
 
     @property
     def holds(self) -> bool | None:
@@ -167,6 +170,7 @@ def row_of(label: Label, slow: Sequence[Diagnosis], cured: Sequence[Diagnosis], 
         gain=None if differs or not time_of(cured) else time_of(slow) / time_of(cured),
         outside=None if differs or not outside else outside,
         bound=bound,
+        remains=label.get("remains", False),
     )
 
 
@@ -211,7 +215,7 @@ def told(score: Score) -> str:
         f" {'bound':>8}  holds"
     ]
     for row in score.rows:
-        gone = "yes" if row.gone else "no"
+        gone = "no" if not row.gone else "less" if row.remains and row.left is not None else "yes"
         holds = {True: "yes", False: "NO", None: "-"}[row.holds]
         lines.append(
             f"{row.name:24} {row.planted:24} {row.rank or '-':>4}  {row.leading:24} {gone:5} {_times(row.gain):>8}"

@@ -275,6 +275,13 @@ class Facts:
         eligible = self.number("eligible_warps")
         return self.issue is not None and self.issue < 0.6 and (eligible is None or eligible < 1)
 
+    @cached_property
+    def fed(self) -> bool:
+        """Whether the schedulers of the SMs at work have what they can issue: then more warps add nothing, however
+        little the GPU does on average (SMs that stand idle for want of blocks)."""
+        eligible = self.number("eligible_warps")
+        return self.issue is not None and self.issue >= 0.6 and eligible is not None and eligible >= 1
+
     def stall_share(self, reason: str) -> float | None:
         """Share (0-1) of a warp's time between two instructions that it waits for this reason."""
         stall, latency = self.number(f"stall_{reason}"), self.number("warp_latency")

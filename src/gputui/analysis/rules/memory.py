@@ -53,15 +53,27 @@ def l2_bandwidth(facts: Facts, verdict: Verdict) -> Hit | None:
     return Hit(0.5, bound, (facts.evidence("l2_pct", 60.0),), params, _alone(facts))
 
 
+_ACCESSES = (
+    "LDG", "STG", "LDS", "STS", "LDL", "STL", "LD", "ST", "LDSM", "STSM", "TEX", "TLD", "TLD4", "SULD", "SUST",
+)  # fmt: skip
+"""Instructions that go through L1 or shared memory, and that wider ones or reuse in registers save."""
+
+
 @rule("l1-bandwidth", "memory", needs=("l1_elapsed_pct|l1_pct",), effects=("issue-slots",))
 def l1_bandwidth(facts: Facts, verdict: Verdict) -> Hit | None:
-    """The load/store unit or L1 and shared memory hold the kernel: fewer, wider accesses help."""
+    """The load/store unit or L1 and shared memory hold the kernel: fewer, wider accesses help. Those saved leave their
+    issue slots to the rest."""
     if verdict.id != "memory-bound" or verdict.level != "l1" or facts.is_short:
         return None
     l1 = max(facts.levels.get("l1", 0.0), facts.sm or 0.0 if facts.moves_data else 0.0)
-    bound = facts.bound(
-        lambda name: 0.0 if name.startswith(("l1tex__", "sm__mio", "sm__inst_executed_pipe_lsu")) else 1.0
-    )
+    others = 1.0 - facts.opcode_count(*_ACCESSES) / (sum(facts.opcodes.values()) or 1.0)
+
+    def factor(name: str) -> float:
+        if name.startswith(("l1tex__", "sm__mio", "sm__inst_executed_pipe_lsu")):
+            return 0.0
+        return others if name.startswith(("sm__issue", "sm__inst_issued", "sm__inst_executed.")) else 1.0
+
+    bound = facts.bound(factor)
     concepts = "sm_pct" if facts.moves_data and l1 == facts.sm else "l1_elapsed_pct|l1_pct"
     params = {"l1_pct": l1, "dram_pct": facts.levels.get("dram")}
     return Hit(0.55, bound, (facts.evidence(concepts, 60.0),), params, _alone(facts))
@@ -124,6 +136,7 @@ _PATTERN_USES = (
     "load_bytes_per_sector_max", "store_bytes_per_sector_max", "l1_hit_pct", "dram_pct", "dram_read_bytes",
     "dram_write_bytes", "dram_bytes", "global_load_sectors", "global_store_sectors", "global_load_hit_pct",
     "l2_sectors_from_l1", "l2_sectors_global", "l2_to_l1_bytes", "global_atom_sectors", "global_red_sectors",
+    "stall_long_scoreboard", "stall_lg_throttle", "stall_membar", "stall_drain", "stall_barrier", "warp_latency",
 )  # fmt: skip
 
 
@@ -141,6 +154,10 @@ def _uncoalesced(facts: Facts, verdict: Verdict, direction: str) -> Hit | None:
     bound = facts.bound(factor)
     if absorbed and bound is not None:
         bound = min(bound, facts.relief(factor))
+    # Where no level is full the accesses cost what warps wait for them.
+    waited = _waited_for(facts, direction)
+    if verdict.id == "latency-bound" and bound is not None and waited is not None:
+        bound = min(bound, max(1 / (1 - waited), facts.relief(factor)))
     if absorbed or facts.identity.op_class in ("embedding", "sparse", "sort-scan"):
         confidence /= 2
     params = {
@@ -151,6 +168,19 @@ def _uncoalesced(facts: Facts, verdict: Verdict, direction: str) -> Hit | None:
         "wasted_pct": 100 * (1 - pattern.used),
     }
     return Hit(confidence, bound, pattern.evidence, params, "absorbed" if absorbed else "")
+
+
+def _waited_for(facts: Facts, direction: str) -> float | None:
+    """The share (0-1) of the warps' time that waits for global accesses take; ``None`` where it is not told.
+
+    Loads: the data and the queue. Stores are waited for when the queue is full, at a fence and at the end. At a barrier
+    a warp waits for what another one waits for, so that time is divided as the rest is.
+    """
+    reasons = ("long_scoreboard",) if direction == "load" else ("membar", "drain")
+    shares = [facts.stall_share(reason) for reason in (*reasons, "lg_throttle")]
+    known = [share for share in shares if share is not None]
+    elsewhere = 1 - min(0.99, facts.stall_share("barrier") or 0.0)
+    return min(0.99, sum(known) / elsewhere) if known else None
 
 
 def _without_waste(facts: Facts, pattern: _Pattern, direction: str) -> Callable[[str], float]:
