@@ -173,7 +173,10 @@ def kernel_text(
             yield Text()
             yield Text(words.text(f"explain.{heading}"), style="dim")
         for finding in others:
-            yield Padding(Text(f"- {words.finding(finding).title}", style="dim"), (0, 0, 0, 2))
+            told = words.finding(finding).title
+            if diagnosis.verdict.at_roof:
+                told = f"{told} ({gain_beside(finding, diagnosis, words)})"
+            yield Padding(Text(f"- {told}", style="dim"), (0, 0, 0, 2))
     yield from _remarks(remarks, diagnosis, words)
     for finding in diagnosis.validity:
         if finding.id != "single-launch":
@@ -197,6 +200,13 @@ def gain(finding: Finding, words: Wording) -> str:
     if finding.severity == "info" and not finding.option:
         return words.text("explain.gain-none")
     return words.text("explain.gain", gain=finding.max_speedup)
+
+
+def gain_beside(finding: Finding, diagnosis: Diagnosis, words: Wording) -> str:
+    """The same of a finding that is only named: of a kernel at its roof, that the roof hides it."""
+    if diagnosis.verdict.at_roof and finding.severity == "info" and finding.max_speedup is not None:
+        return words.text(f"explain.gain-{diagnosis.verdict.variant}")
+    return gain(finding, words)
 
 
 def sureness(finding: Finding, words: Wording) -> str:

@@ -99,6 +99,7 @@ class _Pattern:
         self.sectors = sectors[direction]
         self.share = self.sectors / total if total else 0.0
         self.per_request = self.sectors / requests if requests else None
+        self.l2_requests = tuple(facts.number(f"l2_{d}_requests") for d in (direction, other))
         self.evidence: tuple[Evidence, ...] = ()
         self.used = self._used(facts, direction, other, sectors)
         # Of the sectors that L1 fetches, the threads' own bytes fill at most this part: loads that hit in L1 use the
@@ -137,11 +138,40 @@ _PATTERN_USES = (
     "dram_write_bytes", "dram_bytes", "global_load_sectors", "global_store_sectors", "global_load_hit_pct",
     "l2_sectors_from_l1", "l2_sectors_global", "l2_to_l1_bytes", "global_atom_sectors", "global_red_sectors",
     "stall_long_scoreboard", "stall_lg_throttle", "stall_membar", "stall_drain", "stall_barrier", "warp_latency",
+    "l2_load_sectors", "l2_store_sectors", "l2_load_requests", "l2_store_requests", "local_load_inst",
+    "local_store_inst", "tma_load_inst", "texture_sectors",
 )  # fmt: skip
+
+
+_FULL_WIDTHS = (1, 2, 4, 8, 16)
+"""Sectors that a whole warp's access side by side fills, by 1, 2, 4, 8 and 16 bytes a thread."""
+
+
+def _counted_in_l2(facts: Facts, direction: str) -> Hit | None:
+    """What L2's sectors tell where no counter tells the bytes used: too many for each access of a warp.
+
+    NVIDIA's section MemoryWorkloadAnalysis_Chart counts nothing else. A whole warp's access fills 4, 8 or 16 sectors,
+    and one more where it starts inside one: more than 5.2 that fits none of these is scattered (one colour of pixels of
+    3 floats: 12). Stores of unlike widths and warps that are not full can come to the same, so it is never sure. L1
+    takes sectors from loads: those count only above 17.2, more than any full load. How much time goes is not known.
+    """
+    requests, sectors = facts.number(f"global_{direction}_requests"), facts.number(f"l2_{direction}_sectors")
+    others = ("local_load_inst", "local_store_inst", "tma_load_inst", "texture_sectors")
+    if not requests or not sectors or facts.is_short or any(map(facts.number, others)):
+        return None
+    rate = sectors / requests
+    fits = any(width - 0.4 <= rate <= width + 1.2 for width in _FULL_WIDTHS)
+    if rate > 32 or fits or rate < (17.2 if direction == "load" else 5.2):
+        return None
+    params = dict.fromkeys(("used_pct", "used_bytes", "ideal", "wasted_pct"), None) | {"sectors": rate}
+    evidence = (facts.evidence(f"l2_{direction}_sectors"), facts.evidence(f"global_{direction}_requests"))
+    return Hit(0.45 if rate > 17.2 else 0.35, None, evidence, params, "l2")
 
 
 def _uncoalesced(facts: Facts, verdict: Verdict, direction: str) -> Hit | None:
     """Under 80 % of the moved bytes used, in a direction with at least 5 % of the global sectors."""
+    if facts.number(f"global_{direction}_sectors") is None:
+        return _counted_in_l2(facts, direction)
     pattern = _Pattern(facts, direction)
     if pattern.used is None or pattern.used >= 0.8 or pattern.share < 0.05 or facts.is_short:
         return None
@@ -189,6 +219,7 @@ def _without_waste(facts: Facts, pattern: _Pattern, direction: str) -> Callable[
     fills, dram = (
         _dram_without_waste(facts, pattern) if direction == "store" else (used_below, _reads(facts, used_below))
     )
+    requests, packets = _requests_without_waste(facts, pattern, direction)
 
     def factor(name: str) -> float:
         if name.startswith(("dram__", "fbpa__", "gpu__dram")):
@@ -198,7 +229,9 @@ def _without_waste(facts: Facts, pattern: _Pattern, direction: str) -> Callable[
         if name.startswith(("lts__lts2xbar", "l1tex__m_xbar2l1tex")):
             return used_below if direction == "load" else 1.0
         if name.startswith(("lts__xbar2lts", "l1tex__m_l1tex2xbar")):
-            return used_below if direction == "store" else 1.0
+            return packets
+        if name.startswith("lts__t_tag_requests"):
+            return requests
         if name.startswith(("lts__", "ltc__")):
             return 1 - (1 - used_below) * share
         if name.startswith("l1tex__"):
@@ -206,6 +239,25 @@ def _without_waste(facts: Facts, pattern: _Pattern, direction: str) -> Callable[
         return 1.0
 
     return factor
+
+
+def _requests_without_waste(facts: Facts, pattern: _Pattern, direction: str) -> tuple[float, float]:
+    """What remains of L2's requests, and of the way to L2, once this direction's accesses lie side by side.
+
+    A request asks for up to 4 sectors of one 128-byte line. Scattered accesses need one for each sector, so that
+    coalescing saves up to four times more of them than of the sectors. On the way to L2 travel the requests of both
+    directions and the sectors of the stores: on an H200 that way is busy in proportion to their sum, for loads down
+    columns as for stores 128 bytes apart (0.39 to 0.62 cycles each, whichever it is).
+    """
+    own, other = pattern.l2_requests
+    sectors, stored = facts.number(f"l2_{direction}_sectors"), facts.number("l2_store_sectors")
+    if not own or other is None or not sectors or stored is None:
+        share = 1 - (1 - pattern.used_below) * pattern.share
+        return share, pattern.used_below if direction == "store" else 1.0
+    kept = min(own, pattern.used_below * sectors / 4)
+    wasted = (1 - pattern.used_below) * sectors if direction == "store" else 0.0
+    saved = own - kept
+    return 1 - saved / (own + other), 1 - (saved + wasted) / (own + other + stored)
 
 
 def _reads(facts: Facts, used_below: float) -> float:
@@ -240,10 +292,13 @@ def bytes_asked_for(facts: Facts) -> float | None:
 @rule(
     "uncoalesced-load",
     "memory",
-    needs=("load_bytes_per_sector|l2_sectors_global_excess", "global_load_sectors", "global_load_requests"),
+    needs=(
+        "load_bytes_per_sector|l2_sectors_global_excess|l2_load_sectors", "global_load_sectors|l2_load_sectors",
+        "global_load_requests",
+    ),
     uses=_PATTERN_USES,
     effects=(*_LATENCY_EFFECTS, "stall-lg-throttle", "redundant-traffic"),
-)
+)  # fmt: skip
 def uncoalesced_load(facts: Facts, verdict: Verdict) -> Hit | None:
     return _uncoalesced(facts, verdict, "load")
 
@@ -251,10 +306,13 @@ def uncoalesced_load(facts: Facts, verdict: Verdict) -> Hit | None:
 @rule(
     "uncoalesced-store",
     "memory",
-    needs=("store_bytes_per_sector|l2_sectors_global_excess", "global_store_sectors", "global_store_requests"),
+    needs=(
+        "store_bytes_per_sector|l2_sectors_global_excess|l2_store_sectors", "global_store_sectors|l2_store_sectors",
+        "global_store_requests",
+    ),
     uses=_PATTERN_USES,
     effects=(*_LATENCY_EFFECTS, "stall-lg-throttle", "stall-drain", "redundant-traffic"),
-)
+)  # fmt: skip
 def uncoalesced_store(facts: Facts, verdict: Verdict) -> Hit | None:
     return _uncoalesced(facts, verdict, "store")
 

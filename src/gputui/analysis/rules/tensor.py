@@ -183,8 +183,8 @@ def hopper_features_unused(facts: Facts, verdict: Verdict) -> Hit | None:
     """A product or attention over 20 µs whose tensor cores are busy a third of the time with mma.sync alone, off DRAM's
     roof.
 
-    The bound is the tensor pipe's time at the wgmma rate (in attention at three quarters of it, the best that is known),
-    or DRAM's or the special functions' time: another kernel moves other tiles through L2.
+    The bound is the tensor pipe's time at the wgmma rate (in attention at three quarters of it, the best known), or
+    DRAM's or the special functions' time: another kernel moves other tiles through L2.
     """
     duration, tensor = facts.kernel.duration_ns, facts.tensor
     if not tensor or (duration is not None and duration < _PATH_MIN_NS) or verdict.id == "launch-bound":
