@@ -38,7 +38,8 @@ class Rule:
     """``needs`` are concepts that must all be there; ``"a|b"`` asks for one of two. ``uses`` are read where there.
 
     ``applies`` says whether the question makes sense for the kernel (its GPU, its operation): where not, the rule is
-    neither run nor told as not checked.
+    neither run nor told as not checked. ``otherwise`` says what a report may show that lacks the needs; where it says
+    nothing the rule is not checked.
     """
 
     id: str
@@ -48,6 +49,7 @@ class Rule:
     effects: tuple[str, ...]
     applies: Callable[[Facts], bool]
     check: Check
+    otherwise: Check | None = None
 
     def missing(self, facts: Facts) -> tuple[str, ...]:
         """The needs that this kernel's report lacks; of alternatives, the first that its GPU can tell."""
@@ -79,13 +81,14 @@ def rule(
     uses: tuple[str, ...] = (),
     effects: tuple[str, ...] = (),
     applies: Callable[[Facts], bool] = lambda facts: True,
+    otherwise: Check | None = None,
 ) -> Callable[[Check], Check]:
     """Register a rule. ``effects`` are the ids of findings that this one, where it holds, explains."""
 
     def register(check: Check) -> Check:
         if id in RULES:
             raise ValueError(f"two rules with the id {id}")
-        RULES[id] = Rule(id, family, needs, uses, effects, applies, check)
+        RULES[id] = Rule(id, family, needs, uses, effects, applies, check, otherwise)
         return check
 
     return register
