@@ -228,7 +228,8 @@ def finding_of(id: str, concepts: Mapping[str, float]) -> Finding | None:
     rule = all_rules()[id]
     for kernel in kernels:
         facts = Facts(kernel, neighbours=launches.of(kernel))
-        hit = None if rule.missing(facts) else rule.check(facts, verdict_of(facts))
+        check = rule.otherwise if rule.missing(facts) else rule.check
+        hit = check(facts, verdict_of(facts)) if check is not None else None
         if hit is not None:
             return rule.finding(hit, facts)
     return None
