@@ -228,7 +228,8 @@ def finding_of(id: str, concepts: Mapping[str, float]) -> Finding | None:
     rule = all_rules()[id]
     for kernel in kernels:
         facts = Facts(kernel, neighbours=launches.of(kernel))
-        hit = None if rule.missing(facts) else rule.check(facts, verdict_of(facts))
+        check = rule.otherwise if rule.missing(facts) else rule.check
+        hit = check(facts, verdict_of(facts)) if check is not None else None
         if hit is not None:
             return rule.finding(hit, facts)
     return None
@@ -334,6 +335,13 @@ def test_a_finding_without_the_bytes_has_a_reason_without_them(language: str) ->
 @pytest.mark.parametrize(
     ("id", "concepts", "variant"),
     [
+        ("uncoalesced-store", {"duration": 1e5, "global_store_requests": 1e6, "l2_store_sectors": 12e6}, "l2"),
+        ("uncoalesced-load", {"duration": 1e5, "global_load_requests": 1e6, "l2_load_sectors": 24e6}, "l2"),
+        (
+            "l2-thrash",
+            {"dram_pct": 80.0, "dram_read_bytes": 3e8, "accessible_memory_bytes": 1e8, "global_load_sectors": 1e7},
+            "allocated",
+        ),
         *(
             (f"stall-{reason.replace('_', '-')}", {**SAMPLED, f"pcsamp_{reason}": 600.0}, "sampled")
             for reason in ("long_scoreboard", "barrier", "wait")

@@ -141,6 +141,14 @@ def test_occupancy_hides_even_where_schedulers_starve_at_the_roof() -> None:
     assert {found.family for found in seen.findings} <= {"compute"}
 
 
+def test_waste_that_the_roof_hides_is_named_and_no_advice() -> None:
+    conflicts = {"shared_load_conflicts": 500.0, "shared_load_wavefronts": 1000.0}
+    seen = diagnose(make_kernel({**COPY, **conflicts}))
+    assert seen.verdict.at_roof
+    assert (seen.main, seen.effects) == ((), ())
+    assert [(found.id, found.severity) for found in seen.further] == [("bank-conflicts", "info")]
+
+
 def test_validity_stands_apart() -> None:
     seen = diagnose(make_kernel(WAITING))
     assert {found.id for found in seen.validity} == {"missing-metrics", "single-launch"}

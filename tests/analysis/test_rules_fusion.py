@@ -232,6 +232,27 @@ def test_rows_read_again_from_dram(read: float, hit: bool) -> None:
     assert bool(found) is hit
     if hit:
         assert found[0].params["passes"] == 2.5
+        # DRAM now moves 250 + 10 MB (the rest of the result is still in L2) and then 100 + 10; L2 350 and then 200.
+        dram, l2 = 27.5 * 110 / 260, 50 * 200 / 350
+        assert found[0].max_speedup == pytest.approx(100 / max(dram, l2, 20))
+
+
+def test_each_part_of_l2_loses_what_is_read_again() -> None:
+    rows = {
+        **ROWS, "dram_read_bytes": 300e6, "dram_write_bytes": 100e6, "l2_sectors_from_l1": 400e6 / 32,
+        **memory_parts(
+            dram__cycles_active=80, lts__d_sectors_fill_device=90, lts__d_sectors=80, lts__xbar2lts_cycles_active=30,
+            lts__lts2xbar_cycles_active=60,
+        ),
+    }  # fmt: skip
+    # DRAM 400 MB to 200, fills 300 to 100, data banks 300 + 100 + 400 to 400, to the SMs 300 to 100, from them all.
+    left = max(80 * 200 / 400, 90 / 3, 80 / 2, 60 / 3, 30)
+    assert told("multi-pass-norm", report_of((NORM, rows)))[0].max_speedup == pytest.approx(100 / left)
+
+
+def test_spilled_registers_are_no_second_pass() -> None:
+    assert told("multi-pass-norm", report_of((NORM, {**ROWS, "local_load_sectors": 4.9e6 / 32})))
+    assert told("multi-pass-norm", report_of((NORM, {**ROWS, "local_load_sectors": 5.1e6 / 32}))) == {}
 
 
 @pytest.mark.parametrize(
@@ -326,6 +347,34 @@ def test_copies_are_added_up_and_told_once() -> None:
 @pytest.mark.parametrize("name", ["copyGmem", "transposeSmem", FILL, "void at::native::CatArrayBatchedCopy<float>(x)"])
 def test_copies_that_are_the_work(name: str) -> None:
     assert told("layout-copies", report_of(launch(PRODUCT, 100), launch(name, 100, 10, 10))) == {}
+
+
+def test_copies_count_within_their_range_where_they_are_little_of_the_report() -> None:
+    launches = (launch(COPY, 60, 10, 10), launch(NORM, 240, 10, 10), launch(PRODUCT, 9000, 10, 10))
+    ranges = [("step", "forward"), ("step", "aten::layer_norm"), ("other",)]
+    found = told("layout-copies", report_of(*launches, nvtx=ranges))
+    assert list(found) == [0]
+    assert (found[0].variant, found[0].params["share_pct"]) == ("range-one", 20.0)
+    assert found[0].max_speedup == pytest.approx(300 / 240)
+    alone = [("step",), ("other",), ("other",)]
+    assert told("layout-copies", report_of(*launches, nvtx=alone)) == {}
+
+
+def test_each_copy_that_scatters_is_told_and_its_loads_are_its_effect() -> None:
+    scattered = {
+        "global_load_sectors": 32e6, "global_load_requests": 1e6, "global_store_sectors": 4e6,
+        "global_store_requests": 1e6, "load_bytes_per_sector": 4.0, "load_bytes_per_sector_max": 32.0, "l2_pct": 90.0,
+        "memory_pct": 90.0, **memory_parts(lts__t_sectors=90),
+    }  # fmt: skip
+    plain = {**scattered, "load_bytes_per_sector": 32.0}
+    copies = [launch(COPY, us, 100, 100, **pattern) for us, pattern in ((90, scattered), (80, scattered), (70, plain))]
+    seen = report_of(launch(PRODUCT, 760), *copies)
+    found = told("layout-copies", seen)
+    assert list(found) == [1, 2]
+    assert found[2].params["kernels"] == 3
+    for place in found:
+        assert seen[place].findings[0].id == "layout-copies"
+        assert seen[place].explained["uncoalesced-load"] == "layout-copies"
 
 
 def test_a_report_of_copies_alone_tests_copies() -> None:
@@ -443,6 +492,18 @@ def test_a_lookup_that_wastes_what_it_moves() -> None:
     found = told("irregular-gather", report_of(("indexSelectLargeIndex", GATHER)))[0]
     assert found.max_speedup == pytest.approx(100 / (60 * 20 / 32))
     assert found.params["used_pct"] == 62.5
+
+
+def test_wider_rows_take_fewer_instructions() -> None:
+    # A load brings one sector where 16 fit: the SM's work shrinks to a sixteenth, DRAM's to the 20 of 32 bytes used.
+    narrow = {
+        **GATHER, "global_load_sectors": 1e6, "global_load_requests": 1e6, "dram_pct": 4.0, "memory_pct": 4.0,
+        "sm_pct": 32.0, **sm_parts(issue_active=32), **memory_parts(dram__cycles_active=4),
+    }  # fmt: skip
+    found = told("irregular-gather", report_of(("indexSelectLargeIndex", narrow)))[0]
+    assert found.max_speedup == pytest.approx(100 / max(32 / 16, 4 * 20 / 32))
+    wide = told("irregular-gather", report_of(("indexSelectLargeIndex", {**narrow, "global_load_requests": 1e6 / 16})))
+    assert wide[0].max_speedup == pytest.approx(100 / 32)
 
 
 @pytest.mark.parametrize("other", [{"load_bytes_per_sector": 25.6}, {"duration": 4000.0}])

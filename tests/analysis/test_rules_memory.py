@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from built import A100, DEVICE, make_report, memory_parts, sm_parts
+from built import A100, DEVICE, ELAPSED, make_report, memory_parts, sm_parts
 from gputui.analysis.engine import Diagnosis, diagnose
 from gputui.analysis.finding import Finding
 from gputui.model.device import Device
@@ -161,6 +161,83 @@ def test_loads_are_no_fills() -> None:
 
 
 # ------------------------
+# Requests on the way to L2
+# ------------------------
+
+COLUMNS: Numbers = {
+    **IDLE, "memory_pct": 90.0, "l2_pct": 90.0, "global_load_sectors": 32e6, "global_load_requests": 1e6,
+    "global_store_sectors": 4e6, "global_store_requests": 1e6, "load_bytes_per_sector": 4.0,
+    "load_bytes_per_sector_max": 32.0, "l2_load_sectors": 32e6, "l2_store_sectors": 4e6, "l2_load_requests": 32e6,
+    "l2_store_requests": 1e6, "dram_read_bytes": 0.0, "dram_bytes": 1e9,
+    **memory_parts(lts__t_tag_requests=90, lts__xbar2lts_cycles_active=60, lts__t_sectors=30),
+}  # fmt: skip
+"""Loads down columns: a request for each sector, of which an eighth is used; stores along rows."""
+
+
+def test_loads_side_by_side_need_a_request_for_four_sectors() -> None:
+    # Of 32 + 1 million requests remain 1 + 1, and of 32 + 1 + 4 parcels on the way to L2 1 + 1 + 4.
+    tags, way, sectors = 90 * 2 / 33, 60 * 6 / 37, 30 * (1 - 7 / 8 * 32 / 36)
+    assert found("uncoalesced-load", COLUMNS).max_speedup == pytest.approx(100 / max(tags, way, sectors, 5))
+
+
+def test_stores_side_by_side_also_carry_fewer_sectors() -> None:
+    rows = {
+        **COLUMNS, "global_load_sectors": 4e6, "global_store_sectors": 32e6, "store_bytes_per_sector": 4.0,
+        "store_bytes_per_sector_max": 32.0, "load_bytes_per_sector": 32.0, "l2_load_sectors": 4e6,
+        "l2_store_sectors": 32e6, "l2_load_requests": 1e6, "l2_store_requests": 32e6,
+        **memory_parts(lts__t_tag_requests=80, lts__xbar2lts_cycles_active=90),
+    }  # fmt: skip
+    # Of 1 + 32 + 32 parcels remain 1 + 1 + 4.
+    assert found("uncoalesced-store", rows).max_speedup == pytest.approx(100 / max(80 * 2 / 33, 90 * 6 / 65, 5))
+
+
+def test_requests_that_were_never_more_stay() -> None:
+    # An eighth of each sector in unbroken lines: 8 million requests for 32 million sectors become 1.
+    lines = {**COLUMNS, "l2_load_requests": 8e6}
+    tags, way, sectors = 90 * 2 / 9, 60 * 6 / 13, 30 * (1 - 7 / 8 * 32 / 36)
+    assert found("uncoalesced-load", lines).max_speedup == pytest.approx(100 / max(tags, way, sectors))
+
+
+# ------------------------
+# What L2's sectors alone tell
+# ------------------------
+
+CHART: Numbers = {
+    "duration": 1e5, "grid_size": 1000.0, "block_size": 256.0, "global_store_requests": 1e6,
+    "global_load_requests": 1e6, "l2_load_sectors": 4e6, "l2_store_sectors": 12e6,
+}  # fmt: skip
+
+
+def test_stores_of_no_full_width_are_told_though_nothing_is_sure() -> None:
+    seen = found("uncoalesced-store", CHART)
+    assert (seen.variant, seen.confidence, seen.max_speedup) == ("l2", 0.35, None)
+    assert seen.params["sectors"] == 12.0
+    assert [item.value for item in seen.evidence] == [12e6, 1e6]
+    assert found("uncoalesced-store", {**CHART, "l2_store_sectors": 32e6}).confidence == 0.45
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        *({"l2_store_sectors": rate * 1e6} for rate in (1, 2, 3, 4, 5, 8, 9, 16, 17)),
+        {"duration": 4000.0},
+        {"local_store_inst": 1.0},
+        {"tma_load_inst": 1.0},
+        {"l2_store_sectors": 33e6},
+    ],
+)
+def test_what_l2s_sectors_do_not_tell_is_not_checked(other: Numbers) -> None:
+    seen = see({**CHART, **other})
+    assert "uncoalesced-store" not in ids(seen)
+    assert "uncoalesced-store" in {rule.id for rule in seen.not_checked}
+
+
+@pytest.mark.parametrize(("rate", "hit"), [(12, False), (17, False), (18, True)])
+def test_loads_may_lose_sectors_to_l1(rate: float, hit: bool) -> None:
+    assert ("uncoalesced-load" in ids(see({**CHART, "l2_load_sectors": rate * 1e6}))) is hit
+
+
+# ------------------------
 # Re-reading
 # ------------------------
 
@@ -213,6 +290,41 @@ def test_more_than_the_whole_memory_is_read_again() -> None:
     seen = found("l2-thrash", long)
     assert (seen.variant, seen.params["inputs"], seen.confidence) == ("memory", 80e9, 0.8)
     assert find("l2-thrash", {**long, "dram_read_bytes": 119e9}) is None
+
+
+PASSES: Numbers = {
+    **IDLE, "dram_pct": 90.0, "memory_pct": 90.0, "dram_read_bytes": 8e8, "dram_write_bytes": 0.0, "dram_bytes": 8e8,
+    "global_load_sectors": 8e8 / 32, "l2_sectors_from_l1": 8e8 / 32, "l2_to_l1_bytes": 8e8,
+    "accessible_memory_bytes": 2e8, "device_memory_bytes": 80e9, "device_l2_bytes": 50e6,
+    **memory_parts(dram__cycles_active=90, lts__d_sectors_fill_device=80, lts__t_sectors=40,
+                   lts__d_sectors=60),
+}  # fmt: skip
+"""Four times what is allocated."""
+
+
+def test_more_than_all_that_is_allocated_is_read_again() -> None:
+    seen = found("l2-thrash", PASSES)
+    assert (seen.variant, seen.confidence) == ("allocated", 0.7)
+    assert seen.params == {"read": 8e8, "inputs": 2e8, "times": 4.0, "l2": 50e6}
+    # DRAM and the fills go, and half of what the data banks do.
+    assert seen.max_speedup == pytest.approx(100 / 40)
+    assert found("l2-thrash", {**PASSES, "lts__d_sectors" + ELAPSED: 88.0}).max_speedup == pytest.approx(100 / 44)
+    assert seen.evidence[-1].metric == "profiler__replayer_bytes_mem_accessible.max"
+    assert not see(PASSES).verdict.at_roof
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"accessible_memory_bytes": 5.4e8},
+        {"accessible_memory_bytes": 0.0},
+        {"texture_sectors": 1.0},  # Their arrays may not be counted.
+        {"local_load_sectors": 5.1e8 / 32},
+        {"dram_pct": 59.0},
+    ],
+)
+def test_no_rereading_within_what_is_allocated(other: Numbers) -> None:
+    assert "l2-thrash" not in ids(see({**PASSES, **other}))
 
 
 # ------------------------

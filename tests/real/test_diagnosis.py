@@ -76,6 +76,9 @@ def test_bank_conflicts_behind_a_full_dram_gain_nothing(everything: Mapping[str,
     assert (smem.verdict.id, smem.verdict.level) == ("memory-bound", "dram")
     assert bound(smem, "bank-conflicts") < 1.05
     assert ids(smem)[0] != "bank-conflicts"
+    assert smem.verdict.at_roof
+    assert smem.main == ()
+    assert [one.id for one in smem.further] == ["bank-conflicts"]
 
 
 def test_padding_cures_bank_conflicts(everything: Mapping[str, list[Diagnosis]]) -> None:
@@ -93,7 +96,15 @@ def test_a_report_without_the_sms_side_is_unknown(everything: Mapping[str, list[
     (seen,) = everything[f"Alaric617R__COALDA__{file}.ncu-rep"]
     assert seen.verdict.id == "unknown"
     told = {rule.id: rule for rule in seen.not_checked}
-    assert {"uncoalesced-load", "uncoalesced-store", "stall-long-scoreboard", "thread-divergence"} <= set(told)
+    assert {"uncoalesced-load", "stall-long-scoreboard", "thread-divergence"} <= set(told)
+    # 73,536 sectors written in 6,144 stores: pixels of three floats, of which each thread writes one.
+    found = {one.id: one for one in seen.findings}
+    assert ("uncoalesced-store" in told) is (file == "coalesced_chart")
+    assert list(found) == (["uncoalesced-store"] if file == "uncoalesced_chart" else [])
+    if found:
+        store = found["uncoalesced-store"]
+        assert (store.variant, store.confidence, store.max_speedup) == ("l2", 0.35, None)
+        assert store.params["sectors"] == pytest.approx(11.97, abs=0.01)
     assert all(rule.sections for rule in told.values())
     assert told["thread-divergence"].sections == ("WarpStateStats", "SpeedOfLight")
     assert "missing-metrics" in {found.id for found in seen.validity}

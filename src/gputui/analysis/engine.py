@@ -117,12 +117,12 @@ def diagnose(
         if not rule.applies(facts):
             continue
         missing = rule.missing(facts)
-        if missing:
+        check = rule.otherwise if missing else rule.check
+        hit = check(facts, verdict) if check is not None else None
+        if missing and hit is None:
             sections = tuple(dict.fromkeys(table[concept].section for concept in missing))
             available = all(can_tell(concept, kernel.device) for concept in missing)
             not_checked.append(NotChecked(rule.id, rule.family, missing, sections, available))
-            continue
-        hit = rule.check(facts, verdict)
         if hit is not None:
             found.append(rule.finding(hit, facts))
     # Waste of which nobody knows how much is no roof either.

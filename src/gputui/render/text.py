@@ -173,10 +173,10 @@ def kernel_text(
             yield Text()
             yield Text(words.text(f"explain.{heading}"), style="dim")
         for finding in others:
-            told = words.finding(finding).title
+            line = f"- {words.finding(finding).title}"
             if diagnosis.verdict.at_roof:
-                told = f"{told} ({gain_beside(finding, diagnosis, words)})"
-            yield Padding(Text(f"- {told}", style="dim"), (0, 0, 0, 2))
+                line += f" ({gain_beside(finding, diagnosis, words)})"
+            yield Padding(Text(line, style="dim"), (0, 0, 0, 2))
     yield from _remarks(remarks, diagnosis, words)
     for finding in diagnosis.validity:
         if finding.id != "single-launch":

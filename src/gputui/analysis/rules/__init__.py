@@ -38,7 +38,8 @@ class Rule:
     """``needs`` are concepts that must all be there; ``"a|b"`` asks for one of two. ``uses`` are read where there.
 
     ``applies`` says whether the question makes sense for the kernel (its GPU, its operation): where not, the rule is
-    neither run nor told as not checked.
+    neither run nor told as not checked. ``otherwise`` says what a report may show that lacks the needs; where it says
+    nothing the rule is not checked.
     """
 
     id: str
@@ -49,6 +50,7 @@ class Rule:
     applies: Callable[[Facts], bool]
     check: Check
     option: bool = False
+    otherwise: Check | None = None
 
     def missing(self, facts: Facts) -> tuple[str, ...]:
         """The needs that this kernel's report lacks; of alternatives, the first that its GPU can tell."""
@@ -83,6 +85,7 @@ def rule(
     effects: tuple[str, ...] = (),
     applies: Callable[[Facts], bool] = lambda facts: True,
     option: bool = False,
+    otherwise: Check | None = None,
 ) -> Callable[[Check], Check]:
     """Register a rule. ``effects`` are the ids of findings that this one, where it holds, explains; an ``option`` is
     what else the GPU offers and no cause."""
@@ -90,7 +93,7 @@ def rule(
     def register(check: Check) -> Check:
         if id in RULES:
             raise ValueError(f"two rules with the id {id}")
-        RULES[id] = Rule(id, family, needs, uses, effects, applies, check, option)
+        RULES[id] = Rule(id, family, needs, uses, effects, applies, check, option, otherwise)
         return check
 
     return register

@@ -256,11 +256,10 @@ def multi_pass_norm(facts: Facts, verdict: Verdict) -> Hit | None:
     }
     bound = facts.bound(lambda name: next((part for starts, part in parts.items() if name.startswith(starts)), 1.0))
     if by_dram:
-        evidence, passes = (facts.evidence("dram_read_bytes", 2.5 * written),), read / written
-    else:
-        evidence = (facts.evidence("l2_sectors_from_l1"), facts.evidence("dram_read_bytes"))
-        passes = read_in_l2 / max(read, written)
-    return Hit(0.45 if by_dram else 0.6, bound, evidence, {**params, "passes": passes})
+        evidence = facts.evidence("dram_read_bytes", 2.5 * written)
+        return Hit(0.45, bound, (evidence,), {**params, "passes": read / written})
+    both = (facts.evidence("l2_sectors_from_l1"), facts.evidence("dram_read_bytes"))
+    return Hit(0.6, bound, both, {**params, "passes": read_in_l2 / max(read, written)})
 
 
 # ------------------------------------------------------------------ attention

@@ -170,8 +170,6 @@ def _counted_in_l2(facts: Facts, direction: str) -> Hit | None:
 
 def _uncoalesced(facts: Facts, verdict: Verdict, direction: str) -> Hit | None:
     """Under 80 % of the moved bytes used, in a direction with at least 5 % of the global sectors."""
-    if facts.number(f"global_{direction}_sectors") is None:
-        return _counted_in_l2(facts, direction)
     pattern = _Pattern(facts, direction)
     if pattern.used is None or pattern.used >= 0.8 or pattern.share < 0.05 or facts.is_short:
         return None
@@ -292,13 +290,11 @@ def bytes_asked_for(facts: Facts) -> float | None:
 @rule(
     "uncoalesced-load",
     "memory",
-    needs=(
-        "load_bytes_per_sector|l2_sectors_global_excess|l2_load_sectors", "global_load_sectors|l2_load_sectors",
-        "global_load_requests",
-    ),
+    needs=("load_bytes_per_sector|l2_sectors_global_excess", "global_load_sectors", "global_load_requests"),
+    otherwise=lambda facts, verdict: _counted_in_l2(facts, "load"),
     uses=_PATTERN_USES,
     effects=(*_LATENCY_EFFECTS, "stall-lg-throttle", "redundant-traffic"),
-)  # fmt: skip
+)
 def uncoalesced_load(facts: Facts, verdict: Verdict) -> Hit | None:
     return _uncoalesced(facts, verdict, "load")
 
@@ -306,13 +302,11 @@ def uncoalesced_load(facts: Facts, verdict: Verdict) -> Hit | None:
 @rule(
     "uncoalesced-store",
     "memory",
-    needs=(
-        "store_bytes_per_sector|l2_sectors_global_excess|l2_store_sectors", "global_store_sectors|l2_store_sectors",
-        "global_store_requests",
-    ),
+    needs=("store_bytes_per_sector|l2_sectors_global_excess", "global_store_sectors", "global_store_requests"),
+    otherwise=lambda facts, verdict: _counted_in_l2(facts, "store"),
     uses=_PATTERN_USES,
     effects=(*_LATENCY_EFFECTS, "stall-lg-throttle", "stall-drain", "redundant-traffic"),
-)  # fmt: skip
+)
 def uncoalesced_store(facts: Facts, verdict: Verdict) -> Hit | None:
     return _uncoalesced(facts, verdict, "store")
 

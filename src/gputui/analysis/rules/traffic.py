@@ -101,9 +101,8 @@ def l2_thrash(facts: Facts, verdict: Verdict) -> Hit | None:
 
     bound = facts.bound(factor)
     params = {"read": read, "inputs": inputs, "times": read / inputs, "l2": facts.number("device_l2_bytes")}
-    evidence = (facts.evidence("dram_read_bytes", 1.5 * inputs), facts.evidence("dram_pct", 60.0))
-    if variant == "allocated":
-        evidence = (*evidence, facts.evidence("accessible_memory_bytes"))
+    limit = (facts.evidence("accessible_memory_bytes"),) if variant == "allocated" else ()
+    evidence = (facts.evidence("dram_read_bytes", 1.5 * inputs), facts.evidence("dram_pct", 60.0), *limit)
     return Hit({"": 0.4, "allocated": 0.7, "memory": 0.8}[variant], bound, evidence, params, variant)
 
 
