@@ -366,16 +366,18 @@ constexpr int THRASH_THREADS = THRASH_BLOCKS * 256;
 constexpr int THRASH_CHUNK = THRASH_THREADS * 4;  // in float4: 17 MB
 constexpr int THRASH_CHUNKS = 8;
 constexpr int THRASH_PASSES = 6;
+constexpr int THRASH_SHIFT = 101;  // blocks
 
 __device__ __forceinline__ float weighted(const float4 v, int pass) {
     return fmaf(v.x, float(pass + 1), v.y) + fmaf(v.z, 0.5f, v.w * float(pass));
 }
 
+// In each pass a thread takes other elements of the chunk: else the compiler keeps them in registers.
 __device__ __forceinline__ float read_chunk(const float4* in, int chunk, int pass, float total) {
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
-        const int i = chunk * THRASH_CHUNK + k * THRASH_THREADS + blockIdx.x * 256 + threadIdx.x;
-        total += weighted(__ldcg(in + i), pass);
+        const int i = (k * THRASH_THREADS + (blockIdx.x + pass * THRASH_SHIFT) * 256 + threadIdx.x) % THRASH_CHUNK;
+        total += weighted(__ldcg(in + chunk * THRASH_CHUNK + i), pass);
     }
     return total;
 }

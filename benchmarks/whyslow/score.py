@@ -9,6 +9,7 @@ status 1 where a score misses its target or a control is accused, 2 where there 
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -45,17 +46,20 @@ class Row:
     leading: str
     """The first finding of the kernel that holds this place, else of the longest one."""
     left: float | None
-    """What the finding still promises on the cured side; ``None`` where it is gone."""
+    """What the finding still promises on the cured side (infinity where it cannot say); ``None`` where it is gone."""
     gain: float | None
     """Measured under ncu: the slow side's time over the cured one's; ``None`` where the sides do other work."""
     outside: float | None
     """The same outside ncu, by events around warm launches."""
     bound: float | None
+    remains: bool = False
+    """The cure only lessens it."""
 
     @property
     def gone(self) -> bool:
-        """Not found any more, or found to gain less than 5 %."""
-        return self.left is None or self.left < 1.05
+        """Not found any more, or found to gain under 5 %; what remains, found to gain less than on the slow side."""
+        least = self.bound or 1.05 if self.remains else 1.05
+        return self.left is None or self.left < least
 
     @property
     def holds(self) -> bool | None:
@@ -155,7 +159,8 @@ def row_of(label: Label, slow: Sequence[Diagnosis], cured: Sequence[Diagnosis], 
     bound = max((found.max_speedup for found in meant if found.max_speedup), default=None)
     if shown is None:
         shown = max(slow, key=lambda seen: seen.kernel.duration_ns or 0.0)
-    left = [found.max_speedup or 1.0 for seen in cured for found in seen.findings if found.id == label["planted"]]
+    # One of which the report cannot say how much it gains is not gone.
+    left = [found.max_speedup or math.inf for seen in cured for found in seen.findings if found.id == label["planted"]]
     differs = label.get("work_differs", False)
     outside = timing.get("slow_us", 0.0) / timing["cured_us"] if timing.get("cured_us") else None
     return Row(
@@ -167,6 +172,7 @@ def row_of(label: Label, slow: Sequence[Diagnosis], cured: Sequence[Diagnosis], 
         gain=None if differs or not time_of(cured) else time_of(slow) / time_of(cured),
         outside=None if differs or not outside else outside,
         bound=bound,
+        remains=label.get("remains", False),
     )
 
 
@@ -211,7 +217,7 @@ def told(score: Score) -> str:
         f" {'bound':>8}  holds"
     ]
     for row in score.rows:
-        gone = "yes" if row.gone else "no"
+        gone = "no" if not row.gone else "less" if row.remains and row.left is not None else "yes"
         holds = {True: "yes", False: "NO", None: "-"}[row.holds]
         lines.append(
             f"{row.name:24} {row.planted:24} {row.rank or '-':>4}  {row.leading:24} {gone:5} {_times(row.gain):>8}"

@@ -196,13 +196,13 @@ __device__ __forceinline__ void scan_rows(const float* in, float* out) {
 }
 
 // Slow: one block of 1024 threads an SM: while it waits at a barrier the SM has nothing else to do.
-__global__ void __launch_bounds__(1024) scan_one_block_an_sm(const float* __restrict__ in, float* __restrict__ out) {
+__global__ void __launch_bounds__(1024, 2) scan_one_block_an_sm(const float* __restrict__ in, float* __restrict__ out) {
     scan_rows<1024>(in, out);
 }
 
-// Cure: eight blocks of 256 threads an SM.
-__global__ void __launch_bounds__(256) scan_eight_blocks_an_sm(const float* __restrict__ in, float* __restrict__ out) {
-    scan_rows<256>(in, out);
+// Cure: two of the same blocks an SM.
+__global__ void __launch_bounds__(1024, 2) scan_two_blocks_an_sm(const float* __restrict__ in, float* __restrict__ out) {
+    scan_rows<1024>(in, out);
 }
 
 void few_blocks(Bench& bench) {
@@ -210,7 +210,7 @@ void few_blocks(Bench& bench) {
     Buffer<float> in(size), slow(size), cured(size);
     in.random(5);
     bench.pair([&] { scan_one_block_an_sm<<<SMS, 1024>>>(in, slow); },
-               [&] { scan_eight_blocks_an_sm<<<SMS * 8, 256>>>(in, cured); });
+               [&] { scan_two_blocks_an_sm<<<SMS * 2, 1024>>>(in, cured); });
     bench.same(slow, cured, 1e-5);
 }
 
@@ -513,10 +513,10 @@ void occupancy_block_size(Bench& bench) {
 // ------------------------------------------------------------- waiting for global memory: a pointer chase
 
 constexpr int CHASE_THREADS = SMS * 2048;
-constexpr int CHASE_CHAINS = 4;
+constexpr int CHASE_CHAINS = 8;
 constexpr int CHASE_STEPS = 16;
 
-// Slow: a warp follows four chains one after another.
+// Slow: a warp follows its chains one after another.
 __global__ void __launch_bounds__(256, 8) chase_in_turn(const int* __restrict__ table, float* __restrict__ out) {
     const int i = blockIdx.x * 256 + threadIdx.x;
     float total = 0.0f;
@@ -530,7 +530,7 @@ __global__ void __launch_bounds__(256, 8) chase_in_turn(const int* __restrict__ 
     out[i] = total;
 }
 
-// Cure: the four chains advance together.
+// Cure: the chains advance together.
 __global__ void __launch_bounds__(256, 8) chase_together(const int* __restrict__ table, float* __restrict__ out) {
     const int i = blockIdx.x * 256 + threadIdx.x;
     int line[CHASE_CHAINS];
@@ -689,11 +689,15 @@ __global__ void __launch_bounds__(512, 4) pivot_by_one_warp(const float* __restr
     out[i] = x;
 }
 
-// Cure: the factors do not need each other: 64 threads work out all of them at once, with one barrier.
+// Cure: the factors do not need each other: all 16 warps work them out, each its share, with one barrier.
 __global__ void __launch_bounds__(512, 4) pivot_all_at_once(const float* __restrict__ in, float* __restrict__ out) {
     __shared__ float factors[PIVOT_STEPS];
     const int i = blockIdx.x * 512 + threadIdx.x;
-    if (threadIdx.x < PIVOT_STEPS) factors[threadIdx.x] = pivot(in[blockIdx.x * PIVOT_STEPS + threadIdx.x]);
+#pragma unroll 1
+    for (int step = threadIdx.x / WARP; step < PIVOT_STEPS; step += 512 / WARP) {
+        const float found = pivot(in[blockIdx.x * PIVOT_STEPS + step]);
+        if (threadIdx.x % WARP == 0) factors[step] = found;
+    }
     __syncthreads();
     float x = in[i];
 #pragma unroll 8

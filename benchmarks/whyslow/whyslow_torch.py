@@ -68,8 +68,8 @@ def fp8(run: Bench) -> None:
 @case("torch-gemv")
 def gemv(run: Bench) -> None:
     weight = random(8192, 8192, dtype=torch.bfloat16)
-    one, sixteen = random(1, 8192, dtype=torch.bfloat16), random(16, 8192, dtype=torch.bfloat16)
-    run.pair(lambda: functional.linear(one, weight), lambda: functional.linear(sixteen, weight))
+    one, many = random(1, 8192, dtype=torch.bfloat16), random(512, 8192, dtype=torch.bfloat16)
+    run.pair(lambda: functional.linear(one, weight), lambda: functional.linear(many, weight))
 
 
 @case("torch-splitk")
@@ -149,9 +149,9 @@ def layout(run: Bench) -> None:
 
 @case("torch-gather")
 def gather(run: Bench) -> None:
-    narrow, wide = random(1 << 23, 4), random(1 << 18, 128)
+    narrow, wide = random(1 << 23, 4), random(1 << 15, 1024)
     many = torch.randint(1 << 23, (1 << 22,), device=DEVICE)
-    few = torch.randint(1 << 18, (1 << 17,), device=DEVICE)
+    few = torch.randint(1 << 15, (1 << 14,), device=DEVICE)
     run.pair(lambda: functional.embedding(many, narrow), lambda: functional.embedding(few, wide))
 
 
@@ -177,11 +177,11 @@ def attention_control(run: Bench) -> None:
     run.control(fused)
 
 
-@case("torch-copy")
-def copy_control(run: Bench) -> None:
+@case("torch-negate")
+def negate_control(run: Bench) -> None:
     x = random(64 << 20)
     out = torch.empty_like(x)
-    run.control(lambda: out.copy_(x))
+    run.control(lambda: torch.neg(x, out=out))
 
 
 @case("torch-add")

@@ -117,7 +117,7 @@ def test_an_estimate_is_held_against_our_bound(percent: float | None, is_global:
         (rule("CPIStall", "Warp Stall"), ("information", "describes")),
         (rule("CPIStall", "Not Selected Stalls"), ("information", "not-selected")),
         (rule("CPIStall", "Elephant Stalls"), ("no-own-check", "stall")),
-        (rule("MemoryL2Compression"), ("no-own-check", "compression")),
+        (rule("MemoryL2Compression"), ("differs", "compression")),
         (rule("WorkloadImbalance", "L2 Slices Workload Imbalance"), ("no-own-check", "l2-slices")),
         (rule("RuleOfTomorrow", "Anything"), ("no-own-check", "unknown")),
         (rule("Occupancy", message="not impacted by any block limit"), ("information", "describes")),
@@ -137,7 +137,7 @@ def test_every_spelling_of_a_stall(title: str) -> None:
 
 
 def test_remarks_that_agree_or_differ_come_first() -> None:
-    rules = [rule("SOLFPRoofline"), rule("MemoryL2Compression"), rule("CPIStall", "Long Scoreboard Stalls")]
+    rules = [rule("SOLFPRoofline"), rule("RuleOfTomorrow"), rule("CPIStall", "Long Scoreboard Stalls")]
     found = relate_all(rules, diagnosed(LATENCY))
     assert [one.relation for one in found] == ["agrees", "no-own-check", "information"]
     assert remark_counts(found, wording("en")) == "1 agree, 1 not looked for, 1 for information"

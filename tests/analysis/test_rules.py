@@ -123,6 +123,26 @@ def test_small_grid_gains_at_most_what_the_busiest_unit_leaves() -> None:
     assert bound("small-grid", {**WAITING, "grid_size": 1.0, "sm_pct": 40.0}) == 100 / 40
 
 
+def test_small_grid_gains_the_room_on_the_sms_at_work_too() -> None:
+    # 50 blocks fill a tenth of the places for blocks; the busiest unit allows 100 / 8.
+    small = {**WAITING, "grid_size": 50.0, "waves": 0.1, "sm_pct": 8.0, "memory_pct": 5.0}
+    found = find("small-grid", small)
+    assert found is not None
+    assert found.max_speedup == 1 / 0.1
+    assert (found.params["places"], found.variant) == (500, "roomy")
+    # 120 places for 100 SMs: the SMs at work are full but for a fifth.
+    found = find("small-grid", {**small, "waves": 50 / 120})
+    assert found is not None
+    assert found.max_speedup == pytest.approx(120 / 50)
+    assert found.variant == ""
+
+
+def test_small_grid_goes_by_the_listed_parts_of_a_level() -> None:
+    # L2's own throughput (10 %) does not fall in step with the time; DRAM's 6 % stay.
+    small = {**WAITING, "grid_size": 50.0, "waves": 0.01, "sm_pct": 2.0, "memory_pct": 10.0, "l2_pct": 10.0}
+    assert bound("small-grid", {**small, **memory_parts(dram__cycles_active=6.0)}) == pytest.approx(100 / 6)
+
+
 @pytest.mark.parametrize("other", [{"grid_size": 100.0}, {"sm_pct": 60.0}, {"memory_pct": 60.0}])
 def test_no_small_grid(other: Numbers) -> None:
     assert find("small-grid", {**WAITING, "grid_size": 99.0, **other}) is None
@@ -140,8 +160,9 @@ TAIL: Numbers = {**WAITING, "waves": 1.25, "theoretical_occupancy_pct": 50.0, "a
 def test_tail_wave_takes_as_long_as_a_full_one() -> None:
     found = find("tail-wave", TAIL)
     assert found is not None
-    # Two waves' time for the work of 1.25.
-    assert found.max_speedup == 2 / 1.25
+    # 39 of 50 % of the places are taken. With 25 of 50, two waves' time for the work of 1.25 is the less.
+    assert found.max_speedup == pytest.approx(50 / 39)
+    assert bound("tail-wave", {**TAIL, "achieved_occupancy_pct": 25.0}) == 2 / 1.25
     assert (found.params["whole"], found.params["part_pct"]) == (1, 25.0)
 
 
@@ -158,6 +179,20 @@ def test_tail_wave_needs_one_to_four_full_waves_and_a_part(waves: float, hit: bo
 def test_no_tail_wave(other: Numbers) -> None:
     # 40 is 0.8 of the theoretical 50.
     assert find("tail-wave", {**TAIL, **other}) is None
+
+
+def test_tail_wave_counts_the_sms_that_ended() -> None:
+    # The SMs at work keep 85 of 100 %, but the average one works for 0.7 of the time: 60 % of the places.
+    tail = {**TAIL, "waves": 1.1, "theoretical_occupancy_pct": 100.0, "achieved_occupancy_pct": 85.0}
+    uneven = {"sm_cycles_active_avg": 70.0, "sm_cycles_active_max": 100.0}
+    assert find("tail-wave", tail) is None
+    found = find("tail-wave", {**tail, **uneven})
+    assert found is not None
+    assert found.max_speedup == pytest.approx(1 / (0.85 * 0.7))
+    assert [(item.value, item.threshold) for item in found.evidence] == [(1.1, None), (pytest.approx(85 * 0.7), 80)]
+    # A tail leaves the average SM 1.1 / 2 of the longest one's time at least: less is uneven blocks.
+    assert find("tail-wave", {**tail, **uneven, "sm_cycles_active_avg": 56.0}) is not None
+    assert find("tail-wave", {**tail, **uneven, "sm_cycles_active_avg": 54.0}) is None
 
 
 @pytest.mark.parametrize(
@@ -209,6 +244,13 @@ def test_sm_imbalance_gains_what_the_longest_sm_runs_alone() -> None:
 )
 def test_no_sm_imbalance(other: Numbers) -> None:
     assert find("sm-imbalance", {**UNEVEN, **other}) is None
+
+
+@pytest.mark.parametrize(("dram", "expected"), [(80.0, 93 / 80), (90.0, None)])
+def test_uneven_sms_gain_what_dram_has_to_spare(dram: float, expected: float | None) -> None:
+    held = {**UNEVEN, "sm_pct": 10.0, "memory_pct": dram, "dram_pct": dram, "sm_cycles_active_avg": 70.0}
+    found = find("sm-imbalance", held)
+    assert (found.max_speedup if found else None) == expected
 
 
 # ---------
@@ -265,6 +307,12 @@ def test_no_occupancy(id: str, other: dict[str, float]) -> None:
 def test_only_the_smallest_limit_limits(id: str) -> None:
     raised = {OCCUPANCY[id][0]: 5.0}
     assert find(id, limited_by(id, **raised)) is None
+
+
+@pytest.mark.parametrize(("fed", "hit"), [((0.6, 1.0), False), ((0.59, 1.0), True), ((0.6, 0.99), True)])
+def test_sms_at_work_that_have_enough_to_issue_need_no_more_warps(fed: tuple[float, float], hit: bool) -> None:
+    values = limited_by("occupancy-registers", issue_active=fed[0], eligible_warps=fed[1])
+    assert (find("occupancy-registers", values) is not None) is hit
 
 
 def test_occupancy_of_a_busier_kernel_that_lacks_ready_warps() -> None:
@@ -437,6 +485,15 @@ L1: Numbers = {
 
 def test_l1_bandwidth_leaves_the_time_of_the_other_units() -> None:
     assert bound("l1-bandwidth", L1) == 100 / 20
+
+
+def test_accesses_saved_leave_their_issue_slots() -> None:
+    # Half of the instructions are loads: the slots' 40 % become 20, and the multiply-adds' 25 % stay.
+    parts = {**sm_parts(issue_active=40.0, pipe_fma_cycles_active=25.0),
+             **memory_parts(l1tex__data_pipe_lsu_wavefronts=80.0)}  # fmt: skip
+    assert bound("l1-bandwidth", {**L1, **parts}) == 100 / 40
+    opcodes = {"sass__inst_executed_per_opcode": {"LDS": 40.0, "LDG": 10.0, "FFMA": 50.0}}
+    assert bound("l1-bandwidth", {**L1, **parts, **opcodes}) == 100 / 25
 
 
 def test_l1_bandwidth_of_a_full_load_and_store_unit() -> None:
@@ -622,6 +679,14 @@ def test_bank_conflicts_of_a_waiting_kernel_count_where_it_waits_for_shared_memo
     assert bound("bank-conflicts", {**idle, **waits}) == pytest.approx(1 / (1 - 0.4))
     assert bound("bank-conflicts", {**idle, **waits, "stall_mio_throttle": 5.0}) == 100 / 40
     assert bound("bank-conflicts", {**idle, **waits, "stall_mio_throttle": 0.9}) == 1.0
+
+
+def test_bank_conflicts_gain_what_a_waiting_kernel_waits_for_them_also_where_l1_leads() -> None:
+    led = {**BANKS, "memory_pct": 50.0, "l1_elapsed_pct": 50.0, "l2_pct": 20.0, "warp_latency": 10.0,
+           "stall_short_scoreboard": 1.0, "stall_mio_throttle": 1.0,
+           **memory_parts(l1tex__data_bank_reads=50, lts__t_sectors=20)}  # fmt: skip
+    assert bound("bank-conflicts", led) == pytest.approx(1 / (1 - 0.2))
+    assert bound("bank-conflicts", {**led, "stall_mio_throttle": 8.5}) == pytest.approx(100 / 20)
 
 
 def test_older_reports_count_conflicts() -> None:

@@ -123,6 +123,18 @@ def test_clusters_gain_the_rounds_that_they_add(size: float, active: float) -> N
     assert [item.threshold for item in found.evidence] == [pytest.approx(0.95 * 132 / size), None]
 
 
+def test_without_clusters_nobody_waits_for_the_others_of_one() -> None:
+    waits = {"warp_latency": 10.0, "stall_barrier": 0.5, "stall_membar": 1.5}
+    meeting = {"sass__inst_executed_per_opcode": {"UCGABAR_WAIT": 2.0, "FFMA": 98.0}}
+    found = find("cluster-limits", {**CLUSTERS, **waits, **meeting})
+    assert found is not None
+    assert found.max_speedup == pytest.approx(5 / 4 / 0.8)
+    # Barriers of the blocks' own stay.
+    found = find("cluster-limits", {**CLUSTERS, **waits, "sass__inst_executed_per_opcode": {"BAR": 2.0}})
+    assert found is not None
+    assert found.max_speedup == 5 / 4
+
+
 def test_clusters_of_many_rounds_gain_the_places_that_they_leave_empty() -> None:
     found = find("cluster-limits", {**CLUSTERS, "grid_size": 112.0 * 1000})
     assert found is not None

@@ -459,3 +459,39 @@ def test_without_dram_nothing_is_said_of_it() -> None:
         f for f in see({**IDLE, "memory_pct": 80.0, "l1_elapsed_pct": 80.0}).findings if f.id == "l1-bandwidth"
     )
     assert (inside.variant, inside.params["dram_pct"]) == ("alone", None)
+
+
+# ----------------------------------
+# Accesses that nobody waits for
+# ----------------------------------
+
+WAITED: Numbers = {
+    **IDLE, "sm_pct": 40.0, "global_load_sectors": 1e6, "global_load_requests": 1e6, "global_store_sectors": 0.0,
+    "global_store_requests": 0.0, "load_bytes_per_sector": 4.0, "load_bytes_per_sector_max": 32.0,
+    "warp_latency": 100.0, "issue_active": 0.3,
+}  # fmt: skip
+"""One value for the whole warp, 4 of 32 bytes, in a kernel that waits."""
+
+
+@pytest.mark.parametrize(
+    ("waits", "bound"),
+    [
+        ({}, 100 / 40),
+        ({"stall_long_scoreboard": 30.0, "stall_lg_throttle": 10.0}, 1 / (1 - 0.4)),
+        ({"stall_long_scoreboard": 1.0}, 1 / (1 - 0.01)),
+        # Half of the time is spent at barriers: of the other half the loads take a fifth.
+        ({"stall_long_scoreboard": 10.0, "stall_barrier": 50.0}, 1 / (1 - 0.2)),
+        ({"stall_long_scoreboard": 90.0}, 100 / 40),
+    ],
+)
+def test_loads_cost_a_waiting_kernel_what_it_waits_for_them(waits: Numbers, bound: float) -> None:
+    assert found("uncoalesced-load", {**WAITED, **waits}).max_speedup == pytest.approx(bound)
+
+
+def test_stores_cost_a_waiting_kernel_fences_the_queue_and_the_end() -> None:
+    stores = {
+        "global_load_sectors": 0.0, "global_load_requests": 0.0, "global_store_sectors": 1e6,
+        "global_store_requests": 1e6, "store_bytes_per_sector": 4.0, "store_bytes_per_sector_max": 32.0,
+        "stall_long_scoreboard": 50.0, "stall_drain": 5.0, "stall_membar": 10.0, "stall_lg_throttle": 5.0,
+    }  # fmt: skip
+    assert found("uncoalesced-store", {**WAITED, **stores}).max_speedup == pytest.approx(1 / (1 - 0.2))

@@ -116,7 +116,7 @@ def test_no_stall(id: str, other: dict[str, float]) -> None:
     assert find(id, stalled(id, **other)) is None
 
 
-@pytest.mark.parametrize("id", [id for id in REASONS if id not in (*QUEUES, "stall-membar")])
+@pytest.mark.parametrize("id", [id for id in REASONS if id not in (*QUEUES, "stall-membar", "stall-branch")])
 def test_the_same_work_bounds_a_wait(id: str) -> None:
     for other, expected in (({"issue_active": 0.5}, 1 / 0.5), ({"memory_pct": 50.0}, 100 / 50)):
         found = find(id, stalled(id, **other))
@@ -142,6 +142,30 @@ def test_fewer_instructions_relieve_the_unit_that_is_queued_for(id: str) -> None
     part = "pipe_fma_cycles_active" if id == "stall-math-pipe" else "inst_executed_pipe_lsu"
     busy = {**sm_parts(**{part: 55.0, "issue_active": 50.0}), **memory_parts(dram__cycles_active=30.0)}
     found = find(id, {**stalled(id, 9.0, issue_active=0.5, sm_pct=55.0), **busy})
+    assert found is not None
+    assert found.max_speedup == pytest.approx(100 / 30)
+
+
+def test_a_jump_takes_its_slots_and_the_fetch_behind_it_along() -> None:
+    # 4 of 10 cycles at jumps, 3 of fixed latency, 1 of fetching; neither the jump unit (40 %) nor the slots stay.
+    busy = sm_parts(inst_executed_pipe_cbu_pred_on_any=40.0, issue_active=38.0, pipe_fma_cycles_active=12.0)
+    waits = stalled("stall-branch", 4.0, issue_active=0.4, sm_pct=40.0, stall_wait=3.0, stall_no_instruction=1.0)
+    found = find("stall-branch", {**waits, **busy})
+    assert found is not None
+    assert found.max_speedup == pytest.approx(10 / 2)
+    found = find("stall-branch", {**waits, **busy, **sm_parts(pipe_fma_cycles_active=25.0)})
+    assert found is not None
+    assert found.max_speedup == pytest.approx(100 / 25)
+
+
+def test_a_barrier_takes_its_own_instructions_along() -> None:
+    # The barriers' unit is the busiest (55 %), the next one 30 %; the slots allow 1 / 0.4.
+    busy = sm_parts(inst_executed_pipe_adu=55.0, pipe_alu_cycles_active=30.0)
+    waits = stalled("stall-barrier", 9.0, sm_pct=55.0, issue_active=0.4)
+    found = find("stall-barrier", {**waits, **busy})
+    assert found is not None
+    assert found.max_speedup == pytest.approx(1 / 0.4)
+    found = find("stall-barrier", {**waits, **busy, "issue_active": 0.2})
     assert found is not None
     assert found.max_speedup == pytest.approx(100 / 30)
 

@@ -276,8 +276,15 @@ def test_a_divided_l2_that_only_passes_bytes_on_leaves_the_lead_to_dram(dram: fl
     assert found.level == level
 
 
-def test_without_a_breakdown_the_busiest_level_stands() -> None:
-    assert facts({"l2_pct": 93, "dram_pct": 86}).level == "l2"
+@pytest.mark.parametrize(
+    ("capability", "dram", "level"),
+    [((9, 0), 86, "dram"), ((8, 0), 75, "dram"), ((9, 0), 74, "l2"), ((8, 9), 86, "l2"), ((12, 0), 86, "l2")],
+)
+def test_without_a_breakdown_dram_leads_where_l2_is_divided(
+    capability: tuple[int, int], dram: float, level: str
+) -> None:
+    device = Device("GPU", capability, 100)
+    assert facts({"l2_pct": 93, "dram_pct": dram}, device=device).level == level
 
 
 @pytest.mark.parametrize(

@@ -83,11 +83,13 @@ class Diagnosis:
 
     @property
     def further(self) -> tuple[Finding, ...]:
-        """The other causes, and what else the GPU offers: never told in full, but of a kernel at its roof too."""
+        """The other causes, and what else the GPU offers; of a kernel at its roof the waste, which gains next to
+        nothing there."""
         options = tuple(one for one in self.findings if one.option)
+        others = (one for one in self._causes if one not in self.main)
         if self.verdict.at_roof:
-            return options
-        return (*(one for one in self._causes if one not in self.main), *options)
+            return (*(one for one in others if one.id in WASTE), *options)
+        return (*others, *options)
 
     @property
     def effects(self) -> tuple[Finding, ...]:

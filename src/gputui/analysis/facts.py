@@ -25,6 +25,9 @@ OPCODES_WITH_MODIFIERS = "sass__inst_executed_per_opcode_with_modifier_all"
 TENSOR_PRECISIONS = ("bf16", "fp16", "tf32", "fp8", "fp4", "int8", "int4", "fp64")
 _TENSOR_COUNTS = tuple(f"tensor_ops_{precision}" for precision in TENSOR_PRECISIONS)
 
+_DIVIDED_L2 = frozenset({(8, 0), (9, 0), (10, 0), (10, 3)})
+"""GA100, GH100, GB100, GB110: the counters ``lts__…ltcfabric`` exist on these alone."""
+
 _DATA_MOVING_UNITS = ("sm__inst_executed_pipe_lsu", "sm__mio", "idc__", "l1tex__")
 """Parts of the SM throughput that are loads and stores: a kernel held by them is not held by arithmetic."""
 
@@ -170,17 +173,22 @@ class Facts:
 
         On GPUs with a divided L2 its throughput holds parts that only pass DRAM's bytes on (a plain copy on an H200:
         L2 93 %, DRAM 86 %, no listed part of L2 over 57 %): there DRAM leads unless a listed part of L2 is busier.
+        Where the report lists no parts (CSV), DRAM leads on such GPUs from 75 %, where it limits kernels.
         """
         busiest = max(self.levels, key=lambda level: self.levels[level], default=None)
         dram = self.levels.get("dram", 0.0)
-        if busiest == "l2" and dram >= 40 and self._listed_l2 is not None and self._listed_l2 < dram:
-            return "dram"
-        return busiest
+        if busiest != "l2" or dram < 40:
+            return busiest
+        if self._listed_l2 is None:
+            divided = self.device.compute_capability in _DIVIDED_L2
+            return "dram" if divided and dram >= 75 else "l2"
+        return "dram" if self._listed_l2 < dram else "l2"
 
     @cached_property
     def _listed_l2(self) -> float | None:
         """The busiest part of L2 in the memory breakdown."""
-        return max((pct for name, pct in self.busy.items() if name.startswith(("lts__", "ltc__"))), default=None)
+        parts = (name for name in breakdown_parts(self.kernel, MEMORY_BREAKDOWN) if name.startswith(("lts__", "ltc__")))
+        return max((self.busy[name] for name in parts if name in self.busy), default=None)
 
     @cached_property
     def leading_level(self) -> Level | None:
@@ -266,6 +274,13 @@ class Facts:
         """Whether schedulers lack ready warps: under 0.6 issues a cycle and under one eligible warp."""
         eligible = self.number("eligible_warps")
         return self.issue is not None and self.issue < 0.6 and (eligible is None or eligible < 1)
+
+    @cached_property
+    def fed(self) -> bool:
+        """Whether the schedulers of the SMs at work have what they can issue: then more warps add nothing, however
+        little the GPU does on average (SMs that stand idle for want of blocks)."""
+        eligible = self.number("eligible_warps")
+        return self.issue is not None and self.issue >= 0.6 and eligible is not None and eligible >= 1
 
     def stall_share(self, reason: str) -> float | None:
         """Share (0-1) of a warp's time between two instructions that it waits for this reason."""

@@ -47,7 +47,7 @@ class Launches:
         self.order_known = session.command_line is not None and not self.filtered
         self._read = read
         self.read_ahead = read_ahead
-        self._kinds: dict[Callable[[Kernel], bool], tuple[Kernel, ...]] = {}
+        self._kinds: dict[tuple[Callable[[Kernel], bool], str | None], tuple[tuple[Kernel, ...], float]] = {}
         self.runs: dict[tuple[Linked, int], tuple[Kernel, ...]] = {}
 
     def of(self, kernel: Kernel) -> Neighbours:
@@ -65,17 +65,14 @@ class Launches:
             lane.append(kernel)
         return places
 
-    def share_of(self, kind: Callable[[Kernel], bool]) -> tuple[tuple[Kernel, ...], float]:
-        """The launches of a kind on any stream, and the time of all launches of the report."""
-        if kind not in self._kinds:
+    def share_of(self, kind: Callable[[Kernel], bool], within: str | None = None) -> tuple[tuple[Kernel, ...], float]:
+        """The launches of a kind on any stream, and the time of all launches; of an outermost NVTX range where told."""
+        if (kind, within) not in self._kinds:
             self._read()
-            self._kinds[kind] = tuple(kernel for kernel in self.kernels if kind(kernel))
-        return self._kinds[kind], self._time
-
-    @cached_property
-    def _time(self) -> float:
-        self._read()
-        return sum(kernel.duration_ns or 0.0 for kernel in self.kernels)
+            kernels = [kernel for kernel in self.kernels if within is None or outermost_range(kernel) == within]
+            time = sum(kernel.duration_ns or 0.0 for kernel in kernels)
+            self._kinds[kind, within] = tuple(kernel for kernel in kernels if kind(kernel)), time
+        return self._kinds[kind, within]
 
 
 @dataclass(frozen=True)
@@ -129,12 +126,14 @@ class Neighbours:
 
 
 def same_pass(one: Kernel, other: Kernel) -> bool:
-    """Whether two launches may belong to one piece of work: not where outermost NVTX ranges of the program differ.
-
-    PyTorch's own ranges, one an operation (``aten::mul``), do not count.
-    """
-    outer = [next((name for name in kernel.nvtx if not name.startswith("aten::")), None) for kernel in (one, other)]
+    """Whether two launches may belong to one piece of work: not where outermost NVTX ranges of the program differ."""
+    outer = outermost_range(one), outermost_range(other)
     return None in outer or outer[0] == outer[1]
+
+
+def outermost_range(kernel: Kernel) -> str | None:
+    """The outermost NVTX range of the program; PyTorch's own, one an operation (``aten::mul``), do not count."""
+    return next((name for name in kernel.nvtx if not name.startswith("aten::")), None)
 
 
 def identity_of(kernel: Kernel) -> KernelIdentity:

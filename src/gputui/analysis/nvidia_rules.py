@@ -46,7 +46,7 @@ class _Row:
     """Where ``rule`` and ``pattern`` (sought in title and message) hold: what of ours it is about.
 
     ``verdicts`` are ours that say the same; ``reason`` is for a rule that ours have no counterpart of, or that claims
-    nothing (``relation``).
+    nothing (``relation``); ``why_not`` is why ours did not find it, where that is always the same.
     """
 
     rule: str
@@ -55,6 +55,7 @@ class _Row:
     verdicts: tuple[str, ...] = ()
     relation: RelationId | None = None
     reason: str = ""
+    why_not: str = ""
 
 
 _OCCUPANCY = (
@@ -77,7 +78,7 @@ _TABLE = (
     _Row("SOLBottleneck", "", verdicts=("latency-bound", "launch-bound")),
     _Row("SOLFPRoofline", relation="information", reason="roofline"),
     _Row("HighPipeUtilization", "^Balanced", relation="information", reason="describes"),
-    _Row("HighPipeUtilization", "^(Very )?High Utilization", ("compute-roof", "tensor-roof"),
+    _Row("HighPipeUtilization", "^(Very )?High Utilization", ("compute-roof", "tensor-roof", "pipe-saturated"),
          ("compute-bound", "tensor-bound")),
     _Row("HighPipeUtilization", "", verdicts=("latency-bound", "launch-bound", "memory-bound")),
     _Row("IssueSlotUtilization", "", ("issue-slots",)),
@@ -88,16 +89,18 @@ _TABLE = (
     _Row("LaunchConfiguration", "^Block Size", ("partial-warp",)),
     _Row("LaunchConfiguration", "^Small Grid", ("small-grid",)),
     _Row("LaunchConfiguration", "Tail Effect|wave of thread blocks", ("tail-wave",)),
-    _Row("FPInstructions", relation="no-own-check", reason="fused"),
+    _Row("FPInstructions", "", ("unfused-math",), why_not="fused"),
     _Row("MemoryCacheAccessPattern", " Local ", ("register-spill",)),
     _Row("MemoryCacheAccessPattern", " Store ", ("uncoalesced-store",)),
     _Row("MemoryCacheAccessPattern", "", ("uncoalesced-load",)),
-    _Row("MemoryL2Compression", relation="no-own-check", reason="compression"),
+    _Row("MemoryL2Compression", "", ("l2-compression",), why_not="compression"),
     _Row("PMSamplingData", relation="information", reason="sampling"),
     _Row("SharedMemoryConflicts", "", ("bank-conflicts",)),
     _Row("UncoalescedSharedAccess", "", ("bank-conflicts",)),
     _Row("UncoalescedGlobalAccess", "", ("uncoalesced-load", "uncoalesced-store")),
     _Row("ThreadDivergence", "", ("thread-divergence", "partial-warp")),
+    _Row("SlowPipeLimiter", "", ("pipe-saturated",)),
+    _Row("MemoryApertureUsage", "", ("sysmem-traffic",)),
     _Row("WorkloadImbalance", "^L2", relation="no-own-check", reason="l2-slices"),
     _Row("WorkloadImbalance", "", ("sm-imbalance", "tail-wave", "small-grid")),
 )  # fmt: skip
@@ -132,6 +135,8 @@ def relate(rule: RuleResult, diagnosis: Diagnosis) -> Remark:
     if diagnosis.verdict.id in row.verdicts:
         return Remark(rule, "agrees", "verdict", params=_verdict(diagnosis))
     remark = _held_against(rule, known, diagnosis) if known else None
+    if remark is not None and row.why_not and remark.relation == "differs" and remark.reason != "at-roof":
+        return Remark(rule, "differs", row.why_not, remark.finding)
     if remark is None or (remark.relation == "differs" and row.verdicts):
         return _other_verdict(rule, diagnosis)
     return remark

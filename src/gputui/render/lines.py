@@ -92,6 +92,16 @@ def remark_text(remark: Remark, diagnosis: Diagnosis, words: Wording) -> str:
     return text
 
 
+def claims(remarks: Iterable[Remark], diagnosis: Diagnosis, words: Wording) -> list[tuple[str, str]]:
+    """What NVIDIA's rules claim: the titles of those that get the same answer from us, and that answer."""
+    titles: dict[str, list[str]] = {}
+    for remark in remarks:
+        if remark.relation != "information":
+            title = safe((remark.rule.title or remark.rule.rule)[:_LONGEST])
+            titles.setdefault(remark_text(remark, diagnosis, words), []).append(title)
+    return [(", ".join(dict.fromkeys(names)), answer) for answer, names in titles.items()]
+
+
 def remark_counts(remarks: Iterable[Remark], words: Wording) -> str:
     """ "4 agree, 2 differ, 3 for information"."""
     counts: dict[str, int] = {}

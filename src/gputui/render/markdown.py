@@ -10,12 +10,12 @@ from gputui import units
 from gputui.render.collect import not_told
 from gputui.render.lines import (
     MOST_READ,
+    claims,
     code_of,
     line_name,
     mark_of,
     place_share,
     placed,
-    remark_text,
     remarks_of,
     source_of,
 )
@@ -129,14 +129,12 @@ def _kernel(
                     f"- {units.share(line.share_pct)} {escape(line_name(line, words))} {_code(code_of(line))}"
                     f"{f' ({mark})' if mark else ''}"
                 )
-    claims = [remark for remark in remarks if remark.relation != "information"]
-    if claims:
+    found = claims(remarks, diagnosis, words)
+    if found:
         yield ""
         yield f"**{words.ui('nvidia_rules')}**"
         yield ""
-        for remark in claims:
-            title = escape(remark.rule.title or remark.rule.rule)
-            yield f"- {title}: {escape(remark_text(remark, diagnosis, words))}"
+        yield from (f"- {escape(titles)}: {escape(answer)}" for titles, answer in found)
 
 
 def _code(text: str) -> str:

@@ -10,16 +10,17 @@ from rich.table import Table
 from rich.text import Text
 
 from gputui import units
+from gputui.analysis.gpu import features_of
 from gputui.paint.bars import bar
 from gputui.paint.grid import shorten
 from gputui.render.collect import not_told
 from gputui.render.lines import (
+    claims,
     code_of,
     line_name,
     mark_of,
     place_share,
     placed,
-    remark_text,
     remarks_of,
     source_of,
     stall_name,
@@ -172,7 +173,10 @@ def kernel_text(
             yield Text()
             yield Text(words.text(f"explain.{heading}"), style="dim")
         for finding in others:
-            yield Padding(Text(f"- {words.finding(finding).title}", style="dim"), (0, 0, 0, 2))
+            told = words.finding(finding).title
+            if diagnosis.verdict.at_roof:
+                told = f"{told} ({gain_beside(finding, diagnosis, words)})"
+            yield Padding(Text(f"- {told}", style="dim"), (0, 0, 0, 2))
     yield from _remarks(remarks, diagnosis, words)
     for finding in diagnosis.validity:
         if finding.id != "single-launch":
@@ -196,6 +200,13 @@ def gain(finding: Finding, words: Wording) -> str:
     if finding.severity == "info" and not finding.option:
         return words.text("explain.gain-none")
     return words.text("explain.gain", gain=finding.max_speedup)
+
+
+def gain_beside(finding: Finding, diagnosis: Diagnosis, words: Wording) -> str:
+    """The same of a finding that is only named: of a kernel at its roof, that the roof hides it."""
+    if diagnosis.verdict.at_roof and finding.severity == "info" and finding.max_speedup is not None:
+        return words.text(f"explain.gain-{diagnosis.verdict.variant}")
+    return gain(finding, words)
 
 
 def sureness(finding: Finding, words: Wording) -> str:
@@ -233,15 +244,13 @@ def _lines(source: Source | None, words: Wording, ascii: bool) -> Iterable[Rende
 
 def _remarks(remarks: Sequence[Remark], diagnosis: Diagnosis, words: Wording) -> Iterable[RenderableType]:
     """NVIDIA's remarks that claim something, each beside what we say of it."""
-    claims = [remark for remark in remarks if remark.relation != "information"]
-    if not claims:
+    found = claims(remarks, diagnosis, words)
+    if not found:
         return
     yield Text()
     yield Text(words.ui("nvidia_rules"), style="dim")
-    for remark in claims:
-        title = safe(remark.rule.title or remark.rule.rule)
-        text = f"- {title}: {remark_text(remark, diagnosis, words)}"
-        yield Padding(Text(text, style="dim"), (0, 0, 0, 2))
+    for titles, answer in found:
+        yield Padding(Text(f"- {titles}: {answer}", style="dim"), (0, 0, 0, 2))
 
 
 def _finding(
@@ -279,9 +288,10 @@ def _finding(
 def gauge_rows(diagnosis: Diagnosis) -> tuple[tuple[str, float | None], ...]:
     """The percentages shown first: the key of each one's label under ``ui.gauge``, and its value.
 
-    The memory's is the busiest of its levels; the cache is the busier one.
+    The memory's is the busiest of its levels; the cache is the busier one. A GPU without tensor cores has none to show.
     """
-    gauges = diagnosis.gauges
+    gauges, device = diagnosis.gauges, diagnosis.kernel.device
+    without_tensor = device.compute_capability is not None and not features_of(device).tensor_cores
     l1_leads = (gauges.l1_pct or 0) > (gauges.l2_pct or 0)
     cache = ("l1", gauges.l1_pct) if l1_leads else ("l2", gauges.l2_pct)
     return (
@@ -289,7 +299,7 @@ def gauge_rows(diagnosis: Diagnosis) -> tuple[tuple[str, float | None], ...]:
         ("memory", gauges.busiest_memory_pct),
         cache,
         ("dram", gauges.dram_pct),
-        ("tensor", gauges.tensor_pct),
+        *(() if without_tensor else (("tensor", gauges.tensor_pct),)),
         ("occupancy", gauges.achieved_occupancy_pct),
         ("warps", gauges.warp_execution_efficiency_pct),
     )

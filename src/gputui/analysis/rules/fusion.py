@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from gputui.analysis.facts import Facts
 from gputui.analysis.finding import Evidence, Verdict
-from gputui.analysis.neighbours import identity_of, same_pass
+from gputui.analysis.neighbours import identity_of, outermost_range, same_pass
 from gputui.analysis.roofline import roofline_of
 from gputui.analysis.rules import Hit, rule
-from gputui.analysis.rules.memory import DRAM_REACHABLE_PCT
+from gputui.analysis.rules.memory import DRAM_REACHABLE_PCT, sum_of
 from gputui.analysis.transformer import is_decode_product, sizes_known, written_attention, written_bytes
 from gputui.analysis.verdict import FULL_PCT
 from gputui.model.kernel import Kernel
@@ -208,7 +208,7 @@ def _is_row_operation(facts: Facts) -> bool:
     "multi-pass-norm",
     "fusion",
     needs=_BYTES,
-    uses=(*_GROUP_USES, "l2_sectors_from_l1"),
+    uses=(*_GROUP_USES, "l2_sectors_from_l1", "local_load_sectors", "local_store_sectors"),
     effects=("elementwise-chain", "l2-bandwidth"),
     applies=_is_row_operation,
 )
@@ -230,24 +230,37 @@ def multi_pass_norm(facts: Facts, verdict: Verdict) -> Hit | None:
         return None
     read, written = facts.number("dram_read_bytes"), written_bytes(facts.kernel)
     asked, stored = facts.number("l2_sectors_from_l1"), facts.number("global_store_sectors")
-    # Of a kernel over little data the weights and fixed costs count for more than its rows.
-    if not read or not written or min(read, written) < 1e6:
+    spilled = sum_of(facts, "local_load_sectors", "local_store_sectors") or 0.0
+    # Of a kernel over little data the weights and fixed costs count for more than its rows; spilled registers are read
+    # and written as often as rows are.
+    if not read or not written or min(read, written) < 1e6 or 32 * spilled > 0.05 * written:
         return None
     read_in_l2 = 32 * (asked - stored) if asked is not None and stored is not None else 0.0
     params = {"kernels": 1, "time": facts.kernel.duration_ns, "first": None, "last": None, "saved": None}
-    if read >= 2.5 * written:
-        bound = facts.bound(
-            lambda name: 2 * written / (read + written) if name.startswith(("dram__", "fbpa__", "gpu__dram")) else 1.0
-        )
-        return Hit(
-            0.45, bound, (facts.evidence("dram_read_bytes", 2.5 * written),), {**params, "passes": read / written}
-        )
-    if read_in_l2 >= 1.6 * max(read, written):
-        kept = (max(read, written) + written) / (read_in_l2 + written)
-        bound = facts.bound(lambda name: kept if name.startswith(("lts__", "ltc__", "l1tex__m_")) else 1.0)
+    by_dram = read >= 2.5 * written
+    if not by_dram and read_in_l2 < 1.6 * max(read, written):
+        return None
+    # What remains is read once. A second input may be among what DRAM delivers beyond the size of the result; that it
+    # all goes is the most that can be gained.
+    kept = min(read, written)
+    moved = read + (facts.number("dram_write_bytes") or written)
+    asked_for = max(read, read_in_l2)
+    parts = {
+        ("dram__", "fbpa__", "gpu__dram"): 1 - (read - kept) / moved,
+        ("lts__d_sectors_fill",): kept / read,
+        ("lts__lts2xbar", "l1tex__m_xbar2l1tex"): kept / asked_for,
+        ("lts__xbar2lts", "l1tex__m_l1tex2xbar"): 1.0,
+        # L2's data banks work for what is asked and stored, and again for what DRAM delivers and takes.
+        ("lts__d_sectors.",): (kept + written + moved - (read - kept)) / (asked_for + written + moved),
+        ("lts__", "ltc__"): (kept + written) / (asked_for + written),
+    }
+    bound = facts.bound(lambda name: next((part for starts, part in parts.items() if name.startswith(starts)), 1.0))
+    if by_dram:
+        evidence, passes = (facts.evidence("dram_read_bytes", 2.5 * written),), read / written
+    else:
         evidence = (facts.evidence("l2_sectors_from_l1"), facts.evidence("dram_read_bytes"))
-        return Hit(0.6, bound, evidence, {**params, "passes": read_in_l2 / max(read, written)})
-    return None
+        passes = read_in_l2 / max(read, written)
+    return Hit(0.45 if by_dram else 0.6, bound, evidence, {**params, "passes": passes})
 
 
 # ------------------------------------------------------------------ attention
@@ -332,21 +345,45 @@ def _is_layout_copy(kernel: Kernel) -> bool:
 @rule(
     "layout-copies",
     "fusion",
+    uses=(
+        "load_bytes_per_sector", "load_bytes_per_sector_max", "store_bytes_per_sector", "store_bytes_per_sector_max",
+    ),
+    effects=(
+        "uncoalesced-load", "uncoalesced-store", "partial-sectors", "redundant-traffic", "l1-bandwidth", "l2-bandwidth",
+        "dram-bandwidth", "stall-long-scoreboard", "issue-slots",
+    ),
     applies=lambda facts: not facts.neighbours.filtered and _is_layout_copy(facts.kernel),
-)
+)  # fmt: skip
 def layout_copies(facts: Facts, verdict: Verdict) -> Hit | None:
-    """Type and layout changes are 5 % or more of the report's time (F4). Told on the longest; the bound is on the
-    whole report's time, without these launches."""
-    copies, total = facts.neighbours.launches.share_of(_is_layout_copy)
-    time = sum(kernel.duration_ns or 0.0 for kernel in copies)
-    if not total or time < _COPY_SHARE * total or time >= total or time < 5000:
+    """Type and layout changes are 5 % or more of the report's time, or of an outermost NVTX range's (F4).
+
+    Told on the longest of them, and on each that scatters its loads or stores: a library's copy cannot be coalesced by
+    its user, only done without. The bound is on the time of the whole report or range without these launches.
+    """
+    launches = facts.neighbours.launches
+    for within in dict.fromkeys((None, outermost_range(facts.kernel))):
+        copies, total = launches.share_of(_is_layout_copy, within)
+        time = sum(kernel.duration_ns or 0.0 for kernel in copies)
+        if total and _COPY_SHARE * total <= time < total and time >= 5000:
+            break
+    else:
         return None
-    if facts.kernel is not _Group(copies).longest:
+    if facts.kernel is not _Group(copies).longest and not _scatters(facts):
         return None
     evidence = (Evidence(_SUM_OF_TIMES, time, "ns", _COPY_SHARE * total),)
     params = {"kernels": len(copies), "time": time, "share_pct": 100 * time / total}
     confidence = 0.6 if facts.neighbours.order_known else 0.5
-    return Hit(confidence, total / (total - time), evidence, params, "one" if len(copies) == 1 else "")
+    variant = "-".join(filter(None, ("range" if within else "", "one" if len(copies) == 1 else "")))
+    return Hit(confidence, total / (total - time), evidence, params, variant)
+
+
+def _scatters(facts: Facts) -> bool:
+    """Whether it uses under 80 % of what it loads or stores: it reads along one dimension and writes along another."""
+    for direction in ("load", "store"):
+        got, most = (facts.number(f"{direction}_bytes_per_sector{part}") for part in ("", "_max"))
+        if got and most and got < 0.8 * most:
+            return True
+    return False
 
 
 # ------------------------------------------------------------------ optimizer
@@ -395,7 +432,14 @@ _BITS = {"fp64": 64, "fp32": 32, "tf32": 32, "bf16": 16, "fp16": 16, "fp8": 8, "
     "fusion",
     needs=("dram_pct",),
     uses=_BYTES,
-    effects=("tensor-cores-unused", "small-grid", "dram-bandwidth", "stall-long-scoreboard", "issue-slots"),
+    effects=(
+        "tensor-cores-unused",
+        "small-grid",
+        "dram-bandwidth",
+        "l2-bandwidth",
+        "stall-long-scoreboard",
+        "issue-slots",
+    ),
     applies=lambda facts: is_decode_product(facts, roofline_of(facts).arithmetic_intensity),
 )
 def gemv_decode(facts: Facts, verdict: Verdict) -> Hit | None:
@@ -442,24 +486,41 @@ def _split_product(facts: Facts) -> tuple[Kernel, ...]:
 # ------------------------------------------------------------------ gather
 
 
+_WIDEST_LOAD = 16
+"""Sectors of a warp's widest load: 16 bytes a thread."""
+
+
 @rule(
     "irregular-gather",
     "fusion",
     needs=("load_bytes_per_sector", "load_bytes_per_sector_max"),
-    uses=("stall_long_scoreboard", "warp_latency"),
+    uses=("stall_long_scoreboard", "warp_latency", "global_load_sectors", "global_load_requests"),
     effects=("uncoalesced-load", "stall-long-scoreboard", "issue-slots"),
     applies=lambda facts: facts.identity.op_class == "embedding",
 )
 def irregular_gather(facts: Facts, verdict: Verdict) -> Hit | None:
     """A lookup by index that uses under 80 % of the bytes it moves, or mostly waits (F8). Rows are scattered by
-    nature: what can change is how whole and how many at a time they are read."""
+    nature: what can change is how whole and how many at a time they are read.
+
+    The bound: rows as wide as a warp reads at once (16 sectors) take as many times fewer instructions as today's loads
+    are narrower, and no unused bytes (rows of 512 bytes in place of 16 on an H200: the same bytes in a 31st of the
+    time).
+    """
     got, most = facts.number("load_bytes_per_sector"), facts.number("load_bytes_per_sector_max")
     if not got or not most or facts.is_short:
         return None
     used = got / most
     params = {"used_pct": 100 * used, "dram_pct": facts.levels.get("dram")}
     if used < 0.8:
-        bound = facts.bound(lambda name: used if _carries_weights(name) else 1.0)
+        sectors, requests = facts.number("global_load_sectors"), facts.number("global_load_requests")
+        filled = min(1.0, sectors / requests / _WIDEST_LOAD) if sectors and requests else 1.0
+
+        def factor(name: str) -> float:
+            if name.startswith(("sm__", "idc__", "l1tex__lsuin")):
+                return filled
+            return used if _carries_weights(name) else 1.0
+
+        bound = facts.bound(factor)
         return Hit(0.5, bound, (facts.evidence("load_bytes_per_sector", 0.8 * most),), params)
     waits = (facts.stall_share("long_scoreboard") or 0.0) > 0.3
     if verdict.id != "latency-bound" or not waits:

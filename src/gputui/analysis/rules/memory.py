@@ -53,15 +53,27 @@ def l2_bandwidth(facts: Facts, verdict: Verdict) -> Hit | None:
     return Hit(0.5, bound, (facts.evidence("l2_pct", 60.0),), params, _alone(facts))
 
 
+_ACCESSES = (
+    "LDG", "STG", "LDS", "STS", "LDL", "STL", "LD", "ST", "LDSM", "STSM", "TEX", "TLD", "TLD4", "SULD", "SUST",
+)  # fmt: skip
+"""Instructions that go through L1 or shared memory, and that wider ones or reuse in registers save."""
+
+
 @rule("l1-bandwidth", "memory", needs=("l1_elapsed_pct|l1_pct",), effects=("issue-slots",))
 def l1_bandwidth(facts: Facts, verdict: Verdict) -> Hit | None:
-    """The load/store unit or L1 and shared memory hold the kernel: fewer, wider accesses help."""
+    """The load/store unit or L1 and shared memory hold the kernel: fewer, wider accesses help. Those saved leave their
+    issue slots to the rest."""
     if verdict.id != "memory-bound" or verdict.level != "l1" or facts.is_short:
         return None
     l1 = max(facts.levels.get("l1", 0.0), facts.sm or 0.0 if facts.moves_data else 0.0)
-    bound = facts.bound(
-        lambda name: 0.0 if name.startswith(("l1tex__", "sm__mio", "sm__inst_executed_pipe_lsu")) else 1.0
-    )
+    others = 1.0 - facts.opcode_count(*_ACCESSES) / (sum(facts.opcodes.values()) or 1.0)
+
+    def factor(name: str) -> float:
+        if name.startswith(("l1tex__", "sm__mio", "sm__inst_executed_pipe_lsu")):
+            return 0.0
+        return others if name.startswith(("sm__issue", "sm__inst_issued", "sm__inst_executed.")) else 1.0
+
+    bound = facts.bound(factor)
     concepts = "sm_pct" if facts.moves_data and l1 == facts.sm else "l1_elapsed_pct|l1_pct"
     params = {"l1_pct": l1, "dram_pct": facts.levels.get("dram")}
     return Hit(0.55, bound, (facts.evidence(concepts, 60.0),), params, _alone(facts))
@@ -87,6 +99,7 @@ class _Pattern:
         self.sectors = sectors[direction]
         self.share = self.sectors / total if total else 0.0
         self.per_request = self.sectors / requests if requests else None
+        self.l2_requests = tuple(facts.number(f"l2_{d}_requests") for d in (direction, other))
         self.evidence: tuple[Evidence, ...] = ()
         self.used = self._used(facts, direction, other, sectors)
         # Of the sectors that L1 fetches, the threads' own bytes fill at most this part: loads that hit in L1 use the
@@ -124,11 +137,41 @@ _PATTERN_USES = (
     "load_bytes_per_sector_max", "store_bytes_per_sector_max", "l1_hit_pct", "dram_pct", "dram_read_bytes",
     "dram_write_bytes", "dram_bytes", "global_load_sectors", "global_store_sectors", "global_load_hit_pct",
     "l2_sectors_from_l1", "l2_sectors_global", "l2_to_l1_bytes", "global_atom_sectors", "global_red_sectors",
+    "stall_long_scoreboard", "stall_lg_throttle", "stall_membar", "stall_drain", "stall_barrier", "warp_latency",
+    "l2_load_sectors", "l2_store_sectors", "l2_load_requests", "l2_store_requests", "local_load_inst",
+    "local_store_inst", "tma_load_inst", "texture_sectors",
 )  # fmt: skip
+
+
+_FULL_WIDTHS = (1, 2, 4, 8, 16)
+"""Sectors that a whole warp's access side by side fills, by 1, 2, 4, 8 and 16 bytes a thread."""
+
+
+def _counted_in_l2(facts: Facts, direction: str) -> Hit | None:
+    """What L2's sectors tell where no counter tells the bytes used: too many for each access of a warp.
+
+    NVIDIA's section MemoryWorkloadAnalysis_Chart counts nothing else. A whole warp's access fills 4, 8 or 16 sectors,
+    and one more where it starts inside one: more than 5.2 that fits none of these is scattered (one colour of pixels of
+    3 floats: 12). Stores of unlike widths and warps that are not full can come to the same, so it is never sure. L1
+    takes sectors from loads: those count only above 17.2, more than any full load. How much time goes is not known.
+    """
+    requests, sectors = facts.number(f"global_{direction}_requests"), facts.number(f"l2_{direction}_sectors")
+    others = ("local_load_inst", "local_store_inst", "tma_load_inst", "texture_sectors")
+    if not requests or not sectors or facts.is_short or any(map(facts.number, others)):
+        return None
+    rate = sectors / requests
+    fits = any(width - 0.4 <= rate <= width + 1.2 for width in _FULL_WIDTHS)
+    if rate > 32 or fits or rate < (17.2 if direction == "load" else 5.2):
+        return None
+    params = dict.fromkeys(("used_pct", "used_bytes", "ideal", "wasted_pct"), None) | {"sectors": rate}
+    evidence = (facts.evidence(f"l2_{direction}_sectors"), facts.evidence(f"global_{direction}_requests"))
+    return Hit(0.45 if rate > 17.2 else 0.35, None, evidence, params, "l2")
 
 
 def _uncoalesced(facts: Facts, verdict: Verdict, direction: str) -> Hit | None:
     """Under 80 % of the moved bytes used, in a direction with at least 5 % of the global sectors."""
+    if facts.number(f"global_{direction}_sectors") is None:
+        return _counted_in_l2(facts, direction)
     pattern = _Pattern(facts, direction)
     if pattern.used is None or pattern.used >= 0.8 or pattern.share < 0.05 or facts.is_short:
         return None
@@ -141,6 +184,10 @@ def _uncoalesced(facts: Facts, verdict: Verdict, direction: str) -> Hit | None:
     bound = facts.bound(factor)
     if absorbed and bound is not None:
         bound = min(bound, facts.relief(factor))
+    # Where no level is full the accesses cost what warps wait for them.
+    waited = _waited_for(facts, direction)
+    if verdict.id == "latency-bound" and bound is not None and waited is not None:
+        bound = min(bound, max(1 / (1 - waited), facts.relief(factor)))
     if absorbed or facts.identity.op_class in ("embedding", "sparse", "sort-scan"):
         confidence /= 2
     params = {
@@ -153,12 +200,26 @@ def _uncoalesced(facts: Facts, verdict: Verdict, direction: str) -> Hit | None:
     return Hit(confidence, bound, pattern.evidence, params, "absorbed" if absorbed else "")
 
 
+def _waited_for(facts: Facts, direction: str) -> float | None:
+    """The share (0-1) of the warps' time that waits for global accesses take; ``None`` where it is not told.
+
+    Loads: the data and the queue. Stores are waited for when the queue is full, at a fence and at the end. At a barrier
+    a warp waits for what another one waits for, so that time is divided as the rest is.
+    """
+    reasons = ("long_scoreboard",) if direction == "load" else ("membar", "drain")
+    shares = [facts.stall_share(reason) for reason in (*reasons, "lg_throttle")]
+    known = [share for share in shares if share is not None]
+    elsewhere = 1 - min(0.99, facts.stall_share("barrier") or 0.0)
+    return min(0.99, sum(known) / elsewhere) if known else None
+
+
 def _without_waste(facts: Facts, pattern: _Pattern, direction: str) -> Callable[[str], float]:
     """To what part of itself each unit's work shrinks once this direction moves only the bytes that it uses."""
     used, used_below, share = pattern.used or 0.0, pattern.used_below, pattern.share
     fills, dram = (
         _dram_without_waste(facts, pattern) if direction == "store" else (used_below, _reads(facts, used_below))
     )
+    requests, packets = _requests_without_waste(facts, pattern, direction)
 
     def factor(name: str) -> float:
         if name.startswith(("dram__", "fbpa__", "gpu__dram")):
@@ -168,7 +229,9 @@ def _without_waste(facts: Facts, pattern: _Pattern, direction: str) -> Callable[
         if name.startswith(("lts__lts2xbar", "l1tex__m_xbar2l1tex")):
             return used_below if direction == "load" else 1.0
         if name.startswith(("lts__xbar2lts", "l1tex__m_l1tex2xbar")):
-            return used_below if direction == "store" else 1.0
+            return packets
+        if name.startswith("lts__t_tag_requests"):
+            return requests
         if name.startswith(("lts__", "ltc__")):
             return 1 - (1 - used_below) * share
         if name.startswith("l1tex__"):
@@ -176,6 +239,25 @@ def _without_waste(facts: Facts, pattern: _Pattern, direction: str) -> Callable[
         return 1.0
 
     return factor
+
+
+def _requests_without_waste(facts: Facts, pattern: _Pattern, direction: str) -> tuple[float, float]:
+    """What remains of L2's requests, and of the way to L2, once this direction's accesses lie side by side.
+
+    A request asks for up to 4 sectors of one 128-byte line. Scattered accesses need one for each sector, so that
+    coalescing saves up to four times more of them than of the sectors. On the way to L2 travel the requests of both
+    directions and the sectors of the stores: on an H200 that way is busy in proportion to their sum, for loads down
+    columns as for stores 128 bytes apart (0.39 to 0.62 cycles each, whichever it is).
+    """
+    own, other = pattern.l2_requests
+    sectors, stored = facts.number(f"l2_{direction}_sectors"), facts.number("l2_store_sectors")
+    if not own or other is None or not sectors or stored is None:
+        share = 1 - (1 - pattern.used_below) * pattern.share
+        return share, pattern.used_below if direction == "store" else 1.0
+    kept = min(own, pattern.used_below * sectors / 4)
+    wasted = (1 - pattern.used_below) * sectors if direction == "store" else 0.0
+    saved = own - kept
+    return 1 - saved / (own + other), 1 - (saved + wasted) / (own + other + stored)
 
 
 def _reads(facts: Facts, used_below: float) -> float:
@@ -210,10 +292,13 @@ def bytes_asked_for(facts: Facts) -> float | None:
 @rule(
     "uncoalesced-load",
     "memory",
-    needs=("load_bytes_per_sector|l2_sectors_global_excess", "global_load_sectors", "global_load_requests"),
+    needs=(
+        "load_bytes_per_sector|l2_sectors_global_excess|l2_load_sectors", "global_load_sectors|l2_load_sectors",
+        "global_load_requests",
+    ),
     uses=_PATTERN_USES,
     effects=(*_LATENCY_EFFECTS, "stall-lg-throttle", "redundant-traffic"),
-)
+)  # fmt: skip
 def uncoalesced_load(facts: Facts, verdict: Verdict) -> Hit | None:
     return _uncoalesced(facts, verdict, "load")
 
@@ -221,10 +306,13 @@ def uncoalesced_load(facts: Facts, verdict: Verdict) -> Hit | None:
 @rule(
     "uncoalesced-store",
     "memory",
-    needs=("store_bytes_per_sector|l2_sectors_global_excess", "global_store_sectors", "global_store_requests"),
+    needs=(
+        "store_bytes_per_sector|l2_sectors_global_excess|l2_store_sectors", "global_store_sectors|l2_store_sectors",
+        "global_store_requests",
+    ),
     uses=_PATTERN_USES,
     effects=(*_LATENCY_EFFECTS, "stall-lg-throttle", "stall-drain", "redundant-traffic"),
-)
+)  # fmt: skip
 def uncoalesced_store(facts: Facts, verdict: Verdict) -> Hit | None:
     return _uncoalesced(facts, verdict, "store")
 

@@ -30,7 +30,7 @@ def _more_warps_would_help(facts: Facts, verdict: Verdict) -> bool:
     if facts.is_matrix_product and (facts.busiest or 0) >= 60:
         return False
     if verdict.id == "latency-bound":
-        return True
+        return not facts.fed
     return facts.starved and (facts.busiest or 0) < 75
 
 

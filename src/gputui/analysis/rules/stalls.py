@@ -132,8 +132,8 @@ def _stall(
 
     Bound: the wait goes and all else stays, so at most 1 / (1 - share); the same instructions still have to be issued
     (1 / issues a cycle), and the busiest unit still has its work (100 / its percent). What is cured by more independent
-    work ``hides`` other waits as well. Where the cure is fewer instructions to the unit that is queued for (``frees``:
-    how its metrics' names begin), neither that unit nor the issue slots bound.
+    work ``hides`` other waits as well. Where the cure is fewer instructions to a unit (``frees``: how its metrics'
+    names begin) neither that unit nor the issue slots bound.
 
     A wait that the code names (``named``: a fence, a sleep) and that takes half of the time is more than a symptom.
     """
@@ -185,6 +185,7 @@ _LOAD_STORE_UNIT = (
     "l1tex__", "idc__", "sm__mio", "sm__inst_executed_pipe_lsu", "sm__inst_executed_pipe_adu", "sm__issue",
     "sm__inst_issued", "sm__inst_executed.",
 )  # fmt: skip
+_JUMPS = ("sm__inst_executed_pipe_cbu", "sm__issue", "sm__inst_issued", "sm__inst_executed.")
 _ARITHMETIC = ("sm__pipe_", "sm__inst_executed_pipe_", "sm__issue", "sm__inst_issued", "sm__inst_executed.")
 
 
@@ -223,11 +224,15 @@ def short_scoreboard(facts: Facts, verdict: Verdict) -> Hit | None:
     applies=_may_stall,
 )
 def barrier(facts: Facts, verdict: Verdict) -> Hit | None:
-    """Warps of one block waiting for each other; NVIDIA's advice names blocks of 512 threads and more."""
-    hit = _stall(facts, verdict, "barrier", named=True)
+    """Warps of one block waiting for each other; NVIDIA's advice names blocks of 512 threads and more. The barriers'
+    own instructions (on the address-divergence unit) go with them."""
+    hit = _stall(facts, verdict, "barrier", frees=("sm__inst_executed_pipe_adu",), named=True)
     if hit is None:
         return None
-    return replace(hit, params={**hit.params, "threads": facts.number("block_size")})
+    issued = _issue(facts)
+    bound = min(hit.max_speedup or math.inf, 1 / issued[0] if issued and issued[0] else math.inf)
+    params = {**hit.params, "threads": facts.number("block_size")}
+    return replace(hit, max_speedup=bound if math.isfinite(bound) else None, params=params)
 
 
 @rule(
@@ -320,8 +325,10 @@ def no_instruction(facts: Facts, verdict: Verdict) -> Hit | None:
     applies=_may_stall,
 )
 def branch(facts: Facts, verdict: Verdict) -> Hit | None:
-    """A jump's target and the program counter behind it are being worked out."""
-    return _stall(facts, verdict, "branch_resolving")
+    """A jump's target and the program counter behind it are being worked out. What goes with a jump: its slots and
+    those of the compare, the mask and the return address it needs, its fixed latency and the fetch behind it (a branch,
+    a call and a return a step on an H200: 8.0 times faster without, with 2.7 times fewer instructions)."""
+    return _stall(facts, verdict, "branch_resolving", hides=("wait", "no_instruction"), frees=_JUMPS)
 
 
 def _polls(facts: Facts) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 from gputui.analysis.facts import Facts
@@ -44,6 +45,8 @@ _LONG_NS = 1e7
     uses=(
         "dram_bytes",
         "l2_to_l1_bytes",
+        "l2_sectors_from_l1",
+        "accessible_memory_bytes",
         "device_memory_bytes",
         "device_l2_bytes",
         "tma_load_inst",
@@ -53,15 +56,24 @@ _LONG_NS = 1e7
         "global_red_sectors",
     ),
     effects=("dram-bandwidth", "stall-long-scoreboard", "issue-slots"),
-    applies=lambda facts: _tiles(facts) is not None or (facts.kernel.duration_ns or _LONG_NS) >= _LONG_NS,
+    applies=lambda facts: (
+        _tiles(facts) is not None
+        or (facts.kernel.duration_ns or _LONG_NS) >= _LONG_NS
+        or bool(facts.number("accessible_memory_bytes"))
+    ),
 )
 def l2_thrash(facts: Facts, verdict: Verdict) -> Hit | None:
     """DRAM at 60 % or more, and at least 1.5 times the bytes read from it that the kernel's inputs can be.
 
-    A low hit rate proves nothing, a stream has one by nature: so the inputs' size must be bounded. Two bounds are
+    A low hit rate proves nothing, a stream has one by nature: so the inputs' size must be bounded. Three bounds are
     sound. In a product whose grid has X columns and Y rows of tiles each input byte is loaded by at least min(X, Y)
     blocks, so the inputs are at most the loaded sectors over that (not with bulk copies, which are no loads and may
-    serve several blocks at once). And no kernel's inputs are larger than the GPU's memory.
+    serve several blocks at once). ncu counts the allocated memory that the kernel could reach, because it must put it
+    back between passes (in no kernel of the reports seen did more come from DRAM unless registers were spilled or data
+    were read again; what a texture's array holds may be missing from it, so it does not count where textures are
+    read). And no kernel's inputs are larger than the GPU's memory.
+
+    The bound: the reads come from L2 instead, so the work of L2 but for its fills stays.
     """
     read, dram = facts.number("dram_read_bytes"), facts.number("dram_pct")
     if not read or dram is None or dram < 60 or facts.is_short:
@@ -70,21 +82,29 @@ def l2_thrash(facts: Facts, verdict: Verdict) -> Hit | None:
     read -= 32 * (sum_of(facts, "local_load_sectors", "global_atom_sectors", "global_red_sectors") or 0.0)
     tiles, loaded = _tiles(facts), 32 * (sum_of(facts, "global_load_sectors", "texture_sectors") or 0.0)
     by_tiles = None if tiles is None or not loaded or facts.number("tma_load_inst") else loaded / min(tiles)
-    inputs = min((size for size in (by_tiles, facts.number("device_memory_bytes")) if size), default=None)
+    within_reach = None if facts.number("texture_sectors") else facts.number("accessible_memory_bytes")
+    sizes = {"": by_tiles, "allocated": within_reach, "memory": facts.number("device_memory_bytes")}
+    inputs, variant = min(((size, name) for name, size in sizes.items() if size), default=(None, ""))
     if inputs is None or read < 1.5 * inputs:
         return None
     # What each block fetches once from L2 is at most max(X, Y) times the inputs.
-    least = (facts.number("l2_to_l1_bytes") or 0.0) / max(tiles) if tiles and inputs == by_tiles else 0.0
-    kept = min(1.0, least / read)
-    reads = min(1.0, read / (facts.number("dram_bytes") or read))
-    bound = facts.bound(
-        lambda name: 1 - reads * (1 - kept) if name.startswith((*_DRAM, "lts__d_sectors_fill")) else 1.0
-    )
+    least = (facts.number("l2_to_l1_bytes") or 0.0) / max(tiles) if tiles and variant == "" else 0.0
+    saved = max(0.0, read - least)
+    moved = facts.number("dram_bytes") or read
+    in_l2 = moved + 32 * (facts.number("l2_sectors_from_l1") or math.inf)
+
+    def factor(name: str) -> float:
+        if name.startswith((*_DRAM, "lts__d_sectors_fill")):
+            return max(0.0, 1 - saved / moved)
+        # L2's data banks hold each sector twice in the hand: when it comes from DRAM and when it is asked for.
+        return max(0.0, 1 - saved / in_l2) if name.startswith("lts__d_sectors.") else 1.0
+
+    bound = facts.bound(factor)
     params = {"read": read, "inputs": inputs, "times": read / inputs, "l2": facts.number("device_l2_bytes")}
     evidence = (facts.evidence("dram_read_bytes", 1.5 * inputs), facts.evidence("dram_pct", 60.0))
-    if inputs == by_tiles:
-        return Hit(0.4, bound, evidence, params)
-    return Hit(0.8, bound, evidence, params, "memory")
+    if variant == "allocated":
+        evidence = (*evidence, facts.evidence("accessible_memory_bytes"))
+    return Hit({"": 0.4, "allocated": 0.7, "memory": 0.8}[variant], bound, evidence, params, variant)
 
 
 @rule(

@@ -11,7 +11,7 @@ from gputui.paint.bars import bar
 from gputui.paint.grid import width_of
 from gputui.render.collect import not_told
 from gputui.render.lines import code_of, line_name, place_share, placed, remark_counts, remark_text
-from gputui.render.text import expectation, gain, gauge_rows, sureness, what_it_is
+from gputui.render.text import expectation, gain, gain_beside, gauge_rows, sureness, what_it_is
 from gputui.views import actions
 from gputui.views.glyphs import Glyphs, severity_mark
 from gputui.views.paper import LinesView
@@ -260,7 +260,10 @@ class DiagnosisView(LinesView):
                 effects.append(self.words.ui("effect_of", name=name, number=number_of[cause]))
             else:
                 effects.append(self.words.ui("effect_of_other", name=name, cause=self.words.finding_name(cause)))
-        further = [f"{self.words.finding_name(one.id)} ({gain(one, self.words)})" for one in diagnosis.further]
+        further = [
+            f"{self.words.finding_name(one.id)} ({gain_beside(one, diagnosis, self.words)})"
+            for one in diagnosis.further
+        ]
         if effects or further:
             yield ()
         if effects:
