@@ -65,7 +65,9 @@ class Launches:
             lane.append(kernel)
         return places
 
-    def share_of(self, kind: Callable[[Kernel], bool], within: str | None = None) -> tuple[tuple[Kernel, ...], float]:
+    def share_of(
+        self, kind: Callable[[Kernel], bool], within: str | None = None
+    ) -> tuple[tuple[Kernel, ...], float]:
         """The launches of a kind on any stream, and the time of all launches; of an outermost NVTX range where told."""
         if (kind, within) not in self._kinds:
             self._read()
