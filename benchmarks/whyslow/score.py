@@ -9,6 +9,7 @@ status 1 where a score misses its target or a control is accused, 2 where there 
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -45,7 +46,7 @@ class Row:
     leading: str
     """The first finding of the kernel that holds this place, else of the longest one."""
     left: float | None
-    """What the finding still promises on the cured side; ``None`` where it is gone."""
+    """What the finding still promises on the cured side (infinity where it cannot say); ``None`` where it is gone."""
     gain: float | None
     """Measured under ncu: the slow side's time over the cured one's; ``None`` where the sides do other work."""
     outside: float | None
@@ -158,7 +159,8 @@ def row_of(label: Label, slow: Sequence[Diagnosis], cured: Sequence[Diagnosis], 
     bound = max((found.max_speedup for found in meant if found.max_speedup), default=None)
     if shown is None:
         shown = max(slow, key=lambda seen: seen.kernel.duration_ns or 0.0)
-    left = [found.max_speedup or 1.0 for seen in cured for found in seen.findings if found.id == label["planted"]]
+    # One of which the report cannot say how much it gains is not gone.
+    left = [found.max_speedup or math.inf for seen in cured for found in seen.findings if found.id == label["planted"]]
     differs = label.get("work_differs", False)
     outside = timing.get("slow_us", 0.0) / timing["cured_us"] if timing.get("cured_us") else None
     return Row(

@@ -681,6 +681,14 @@ def test_bank_conflicts_of_a_waiting_kernel_count_where_it_waits_for_shared_memo
     assert bound("bank-conflicts", {**idle, **waits, "stall_mio_throttle": 0.9}) == 1.0
 
 
+def test_bank_conflicts_gain_what_a_waiting_kernel_waits_for_them_also_where_l1_leads() -> None:
+    led = {**BANKS, "memory_pct": 50.0, "l1_elapsed_pct": 50.0, "l2_pct": 20.0, "warp_latency": 10.0,
+           "stall_short_scoreboard": 1.0, "stall_mio_throttle": 1.0,
+           **memory_parts(l1tex__data_bank_reads=50, lts__t_sectors=20)}  # fmt: skip
+    assert bound("bank-conflicts", led) == pytest.approx(1 / (1 - 0.2))
+    assert bound("bank-conflicts", {**led, "stall_mio_throttle": 8.5}) == pytest.approx(100 / 20)
+
+
 def test_older_reports_count_conflicts() -> None:
     counted = {**without(BANKS, "shared_wavefronts", "shared_wavefronts_excess"),
                "shared_load_conflicts": 60.0, "shared_load_wavefronts": 80.0,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -24,7 +25,7 @@ from compute_kernels import (
     Numbers,
 )  # fmt: skip
 from gputui.analysis.engine import Diagnosis, diagnose
-from gputui.analysis.facts import Facts
+from gputui.analysis.facts import OPCODES_WITH_MODIFIERS, Facts
 from gputui.analysis.finding import Finding
 from gputui.analysis.gpu import features_of
 from gputui.analysis.roofline import peak_of
@@ -147,6 +148,14 @@ def test_fp16_without_tensor_moves_it_to_the_fp16_peak() -> None:
     assert seen.explained["tensor-cores-unused"] == "fp16-without-tensor"
 
 
+def test_half_precision_that_is_not_counted_is_worked_out_from_its_instructions() -> None:
+    bare = {key: value for key, value in HGEMM.items() if not key.startswith("h")}
+    assert bound("fp16-without-tensor", {**bare, "opcode_total": {"HFMA2": 1e8}}, "my_gemm", A100) == pytest.approx(
+        312e12 / (1e8 * 32 * 4 / 1e-3)
+    )
+    assert hit("fp16-without-tensor", bare, "my_gemm", A100).max_speedup is None
+
+
 @pytest.mark.parametrize(
     "other",
     [
@@ -187,9 +196,13 @@ def test_mma_sync_on_hopper_reaches_two_thirds() -> None:
 
 def test_mma_sync_on_hopper_leaves_dram_and_the_special_functions() -> None:
     assert bound("hopper-features-unused", {**HOPPER, "dram_pct": 50.0}, "my_gemm") == 100 / 50
-    exps = {**HOPPER, **sm_parts(pipe_tensor_cycles_active=60, inst_executed_pipe_xu=48)}
-    found = hit("hopper-features-unused", exps, "flash_fwd_kernel")
-    assert (found.max_speedup, found.variant) == (100 / 48, "attention")
+    exps = {**HOPPER, **sm_parts(pipe_tensor_cycles_active=60, inst_executed_pipe_xu=58)}
+    assert bound("hopper-features-unused", exps, "my_gemm") == 100 / 58
+
+
+def test_attention_reaches_three_quarters_of_the_newer_rate() -> None:
+    found = hit("hopper-features-unused", HOPPER, "flash_fwd_kernel")
+    assert (found.max_speedup, found.variant) == (pytest.approx(100 / (60 * 2 / 3 / 0.75)), "attention")
 
 
 def test_mma_sync_behind_a_full_l2() -> None:
@@ -212,7 +225,10 @@ def test_full_tensor_cores_are_no_roof_where_a_faster_path_exists() -> None:
     [
         {"duration": 19_999.0},
         {"tensor_gmma_pct": 5.0},
-        {"tensor_pct": 29.9, "tensor_type_pct": 29.9},
+        # Its tensor cores idle two thirds of the time: what feeds them comes first.
+        {"tensor_pct": 40.0, "tensor_type_pct": 33.0, **sm_parts(pipe_tensor_cycles_active=33)},
+        # The newer instructions, however they are fed.
+        {"opcode_total": {"HGMMA": 1e5, "LDG": 1e5, "STS": 1e5}},
         {"opcode_total": {"DMMA": 1e6}},
         {"opcode_total": {"HMMA": 1e6, "HGMMA": 1e5}},
         {"tensor_pct": 40.0, "dram_pct": 90.0, "memory_pct": 90.0},
@@ -226,30 +242,6 @@ def test_no_hopper_features_unused(other: Numbers) -> None:
 def test_only_hopper_has_wgmma() -> None:
     for device in (A100, B200, RTX_5090):
         assert not asked("hopper-features-unused", HOPPER, "my_gemm", device)
-
-
-BY_HAND: Numbers = {
-    **HOPPER, "tensor_pct": 40.0, "tensor_type_pct": 40.0, "sm_pct": 45.0, "tensor_gmma_pct": 3.0,
-    "opcode_total": {"HGMMA": 1e5, "LDG": 1e5, "STS": 1e5},
-}  # fmt: skip
-
-
-def test_wgmma_fed_through_registers() -> None:
-    found = hit("hopper-features-unused", BY_HAND, "my_gemm")
-    assert (found.variant, found.confidence, found.max_speedup) == ("copies", 0.45, 100 / 45)
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"opcode_total": {"HGMMA": 1e5, "LDG": 1e5, "UTMALDG": 1e3}},
-        {"opcode_total": {"HGMMA": 1e5, "LDG": 1e5, "LDGSTS": 1e3}},
-        {"tma_pct": 0.5},
-        {"sm_pct": 60.0},
-    ],
-)
-def test_wgmma_fed_well(other: Numbers) -> None:
-    assert find("hopper-features-unused", {**BY_HAND, **other}, "my_gemm") is None
 
 
 def test_blackwell_features_unused_has_no_bound() -> None:
@@ -278,7 +270,8 @@ def test_fp8_is_an_option_and_no_cause() -> None:
     assert [found.id for found in seen.main] == ["tensor-roof"]
     assert [found.id for found in seen.further] == ["fp8-opportunity"]
     found = seen.further[0]
-    assert (found.max_speedup, found.severity, found.confidence, found.variant) == (None, "info", 0.3, "")
+    assert (found.max_speedup, found.severity, found.confidence, found.variant) == (2.0, "info", 0.3, "")
+    assert (found.option, found.score) == (True, 0.0)
     assert found.params == {"tensor_pct": 75.0, "ratio": 2.0, "precision": "bf16"}
 
 
@@ -308,13 +301,14 @@ def test_fp8_is_told_where_the_gpu_has_it() -> None:
     ada = Device("NVIDIA GeForce RTX 4090", (8, 9), 128)
     # With FP32 sums 330.3 of FP8 against 165.2 TFLOP/s of bf16.
     assert hit("fp8-opportunity", PRODUCT, "my_gemm", ada).params["ratio"] == pytest.approx(330.3 / 165.2)
+    assert bound("fp8-opportunity", PRODUCT, "my_gemm", ada) == pytest.approx(330.3 / 165.2)
     assert hit("fp8-opportunity", PRODUCT, "my_gemm", RTX_5090).variant == "fp4"
 
 
 def test_async_copy_unused_gains_at_most_the_wait() -> None:
     found = hit("async-copy-unused", TILES, device=A100)
     # 6 + 4 of 20 cycles; the units would allow 100 / 25.
-    assert (found.max_speedup, found.confidence, found.variant) == (1 / (1 - 10 / 20), 0.5, "")
+    assert (found.max_speedup, found.confidence, found.variant) == (1 / (1 - 10 / 20), 0.6, "")
     assert found.params == {"waiting_pct": 50.0, "loads": 100.0, "stores": 100.0}
     assert hit("async-copy-unused", TILES, device=DEVICE).variant == "tma"
     assert bound("async-copy-unused", {**TILES, "memory_pct": 55.0}, device=A100) == 100 / 55
@@ -338,6 +332,38 @@ def test_no_async_copy_unused(other: Numbers) -> None:
     assert find("async-copy-unused", {**TILES, **other}, device=A100) is None
 
 
+FED_BY_HAND: Numbers = {
+    **TILES, "stall_long_scoreboard": 8.0, "stall_barrier": 5.6, "sm_pct": 35.0, "memory_pct": 70.0,
+    "l1_elapsed_pct": 70.0, "l2_pct": 40.0, "tensor_pct": 35.0, "tensor_type_pct": 35.0,
+    **sm_parts(pipe_tensor_cycles_active=35, inst_executed_pipe_lsu=45),
+    **memory_parts(l1tex__data_pipe_lsu_wavefronts=70, lts__t_sectors=40),
+    "opcode_total": {"LDG": 4e6, "STS": 4e6, "HGMMA": 2e6, "IMAD": 30e6},
+}  # fmt: skip
+"""wgmma reads from shared memory by itself, so that neither loads nor multiply-adds are many; L1 is 70 % busy."""
+
+
+def test_wgmma_fed_through_registers() -> None:
+    seen = see(FED_BY_HAND, "my_gemm")
+    assert seen.verdict.level == "l1"
+    found = seen.main[0]
+    # L1 is full of the copying; L2's 40 % stay, and two thirds of the wait would allow 3.1 times.
+    assert (found.id, found.max_speedup) == ("async-copy-unused", 100 / 40)
+    assert seen.explained["l1-bandwidth"] == "async-copy-unused"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"opcode_total": {**FED_BY_HAND["opcode_total"], "UTMALDG": 1.0}},
+        {"opcode_total": {**FED_BY_HAND["opcode_total"], "HGMMA": 0.0, "HMMA": 2e6}},
+        {"stall_long_scoreboard": 2.0},
+        {"l2_pct": 70.0, "l1_elapsed_pct": 50.0, **memory_parts(l1tex__data_pipe_lsu_wavefronts=50, lts__t_sectors=70)},
+    ],
+)
+def test_wgmma_fed_well_or_held_by_another_level(other: Numbers) -> None:
+    assert find("async-copy-unused", {**FED_BY_HAND, **other}, "my_gemm") is None
+
+
 def test_async_copies_are_asked_for_where_they_exist_and_shared_memory_is_used() -> None:
     assert not asked("async-copy-unused", TILES, "kernel", T4)
     assert not asked("async-copy-unused", {**TILES, "shared_static": 0.0, "shared_dynamic": 0.0}, "kernel", A100)
@@ -353,11 +379,72 @@ def test_a_full_alu_leaves_the_next_unit() -> None:
     found = hit("pipe-saturated", ALU)
     # Without the ALU's work its half of 80 % of the issue slots goes too: 50 - 40 = 10 %, and FMA's 30 % is the most.
     assert found.max_speedup == pytest.approx(100 / 30)
-    assert (found.confidence, found.variant, found.params) == (0.75, "alu", {"pipe": "alu", "pipe_pct": 80.0})
+    assert (found.confidence, found.variant) == (0.75, "alu")
+    assert found.params == {"pipe": "alu", "pipe_pct": 80.0, "divisions": 0.0}
     assert [(item.metric, item.value, item.threshold) for item in found.evidence] == [
         ("sm__pipe_alu_cycles_active.avg.pct_of_peak_sustained_elapsed", 80.0, 60.0)
     ]
     assert find("compute-roof", ALU) is None
+
+
+def test_integers_leave_the_multiply_add_pipe_too() -> None:
+    # Two of three instructions of the multiply-add pipe are IMAD, and 600 of 800 instructions are integers.
+    mixed = {**ALU, "opcode_total": {"IMAD": 200.0, "LOP3": 400.0, "FFMA": 100.0, "LDG": 100.0}}
+    # 30 / 3 = 10 % of the multiply-adds, 50 / 4 = 12.5 % of the slots, and L2's 20 % is the most.
+    assert bound("pipe-saturated", mixed) == 100 / 20
+    assert bound("pipe-saturated", {**mixed, **memory_parts(lts__t_sectors=11)}) == 100 / 12.5
+
+
+def test_a_kernel_of_nothing_but_integers_has_no_bound() -> None:
+    """Nobody knows what they could be replaced by."""
+    alone = {**ALU, "opcode_total": {"IMAD": 300.0, "LOP3": 700.0}, **memory_parts(lts__t_sectors=9.9)}
+    found = hit("pipe-saturated", alone)
+    assert (found.max_speedup, found.variant) == (None, "alu")
+    assert [one.id for one in see(alone).main] == ["pipe-saturated"]
+
+
+MULTIPLIED: Numbers = {
+    **ALU, "sm_pct": 70.0, "memory_pct": 15.0, "opcode_total": {"IMAD": 600.0, "IADD3": 200.0, "LDG": 200.0},
+    **sm_parts(pipe_fmaheavy_cycles_active=70, inst_executed_pipe_xu=65, issue_active=60),
+    **memory_parts(lts__t_sectors=15),
+}  # fmt: skip
+
+
+def test_integers_in_the_multiply_add_pipe_are_no_roof() -> None:
+    found = hit("pipe-saturated", MULTIPLIED)
+    # The special functions' 65 % are none of theirs.
+    assert (found.variant, found.max_speedup) == ("integer", 100 / 65)
+    floats = {**MULTIPLIED, "opcode_total": {"IMAD": 300.0, "FFMA": 300.0}}
+    assert (hit("pipe-saturated", floats).variant, bound("pipe-saturated", floats)) == ("fma", 100 / 70)
+
+
+def test_integer_divisions_leave_all_arithmetic_units() -> None:
+    counts = {"I2F": 15.0, "F2I": 15.0, "MUFU": 15.0, "IMAD": 155.0, "ISETP": 100.0, "IADD3": 500.0, "LDG": 200.0}
+    found = hit("pipe-saturated", {**MULTIPLIED, "opcode_total": counts})
+    # 15 times 20 of 1000 instructions. The slots keep 215 of 1000: 60 x 0.215 = 12.9 %; L2 has 15 %.
+    assert (found.variant, found.max_speedup, found.params["divisions"]) == ("division", 100 / 15, 15.0)
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        {"I2F": 14.9, "F2I": 15.0, "MUFU": 15.0},
+        # Floats converted for their own sake: no multiplications and compares to correct a quotient by.
+        {"I2F": 15.0, "F2I": 15.0, "MUFU": 15.0, "ISETP": 29.0},
+        {"I2F": 90.0, "F2I": 90.0, "MUFU": 90.0, "IMAD": 155.0},
+    ],
+)
+def test_conversions_are_no_divisions_by_themselves(counts: Mapping[str, float]) -> None:
+    every = {"IMAD": 155.0, "ISETP": 100.0, "IADD3": 500.0, "LDG": 200.0, **counts}
+    every["LDG"] += 1000 - sum(every.values())
+    assert hit("pipe-saturated", {**MULTIPLIED, "opcode_total": every}).variant == "integer"
+
+
+def test_divisions_are_counted_by_their_rounding_where_it_is_told() -> None:
+    modified = {"I2F.U32.RP": 20.0, "I2F.RP": 5.0, "I2F.U32": 70.0, "IMAD": 200.0, "MUFU.RCP": 90.0}
+    counts = {"I2F": 95.0, "F2I": 90.0, "MUFU": 90.0, "IMAD": 200.0}
+    found = hit("pipe-saturated", {**MULTIPLIED, "opcode_total": counts, OPCODES_WITH_MODIFIERS: modified})
+    assert (found.variant, found.params["divisions"]) == ("division", 25.0)
 
 
 @pytest.mark.parametrize(
@@ -545,11 +632,13 @@ VARIANTS: list[tuple[str, Numbers, str, Device]] = [
     *((id, *case) for id, case in HITS.items()),
     ("tensor-cores-unused", SGEMM, "sgemm", T4),
     ("tensor-cores-unused", SGEMM, "sgemm", RTX_3080),
-    ("hopper-features-unused", BY_HAND, "my_gemm", DEVICE),
     ("hopper-features-unused", HOPPER, "flash_fwd_kernel", DEVICE),
     ("fp8-opportunity", PRODUCT, "my_gemm", RTX_5090),
     ("async-copy-unused", TILES, "kernel", DEVICE),
-]
+    ("pipe-saturated", MULTIPLIED, "kernel", DEVICE),
+    ("pipe-saturated", {**MULTIPLIED, "opcode_total": {"I2F": 9, "F2I": 9, "MUFU": 9, "IMAD": 40, "ISETP": 20}},
+     "kernel", DEVICE),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

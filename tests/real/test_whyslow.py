@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import re
 import sys
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from types import ModuleType
@@ -104,6 +106,14 @@ def test_a_finding_that_is_not_there(tour: dict[str, Diagnosis]) -> None:
     found = row(tour, ["copy_plain"], "transpose_naive", planted="uncoalesced-store")
     assert (found.rank, found.leading, found.bound, found.holds) == (None, "dram-bandwidth", None, None)
     assert not found.gone
+
+
+def test_what_promises_nothing_that_can_be_told_is_not_gone(tour: dict[str, Diagnosis]) -> None:
+    cured = tour["transpose_naive"]
+    unbounded = tuple(replace(found, max_speedup=None) for found in cured.findings)
+    label = {"name": "a pair", "planted": "uncoalesced-store"}
+    found = score.row_of(label, [cured], [replace(cured, findings=unbounded)], {})
+    assert (found.left, found.gone) == (math.inf, False)
 
 
 def test_a_group_counts_by_its_best_kernel_and_its_whole_time(tour: dict[str, Diagnosis]) -> None:

@@ -183,8 +183,8 @@ def hopper_features_unused(facts: Facts, verdict: Verdict) -> Hit | None:
     """A product or attention over 20 µs whose tensor cores are busy a third of the time with mma.sync alone, off DRAM's
     roof.
 
-    The bound is the tensor pipe's time at the wgmma rate (in attention at three quarters of it, the best known), or
-    DRAM's or the special functions' time: another kernel moves other tiles through L2.
+    The bound is the tensor pipe's time at the wgmma rate (in attention at three quarters of it, the best that is
+    known), or DRAM's or the special functions' time: another kernel moves other tiles through L2.
     """
     duration, tensor = facts.kernel.duration_ns, facts.tensor
     if not tensor or (duration is not None and duration < _PATH_MIN_NS) or verdict.id == "launch-bound":
@@ -245,8 +245,8 @@ def blackwell_features_unused(facts: Facts, verdict: Verdict) -> Hit | None:
 def fp8_opportunity(facts: Facts, verdict: Verdict) -> Hit | None:
     """A bf16 or fp16 product that the tensor cores hold: half the bits run at up to twice the rate.
 
-    An option and no cause: whether the result stays good enough is the model's question. The bound has the tensor
-    pipe's time at FP8's rate and half of DRAM's bytes.
+    An option and no cause: whether the result stays good enough is the model's question. The bound is the ratio of the
+    peaks, at most 2: half the bytes let no level of memory cap it before.
     """
     if verdict.id != "tensor-bound" or facts.identity.op_class == "attention":
         return None
@@ -257,12 +257,10 @@ def fp8_opportunity(facts: Facts, verdict: Verdict) -> Hit | None:
         return None
     peaks = [peak_of(facts, id) for id in ("tensor-fp8", precision)]
     ratio = min(2.0, peaks[0][0] / peaks[1][0] if peaks[0] and peaks[1] else 2.0)
-    elapsed = max((pct for name, pct in facts.busy.items() if "pipe_tensor" in name), default=facts.tensor or 100.0)
-    bound = min(ratio, 100 / max(elapsed / ratio, facts.levels.get("dram", 0.0) / 2))
     concept = "tensor_pct" if facts.number("tensor_pct") == facts.tensor else "tensor_tc_pct"
     variant = "fp4" if "fp4" in features_of(facts.device).tensor else ""
     params = {"tensor_pct": facts.tensor, "ratio": ratio, "precision": precision.removeprefix("tensor-")}
-    return Hit(0.3, bound, (facts.evidence(concept, 60.0),), params, variant)
+    return Hit(0.3, ratio, (facts.evidence(concept, 60.0),), params, variant)
 
 
 def _has_shared_memory(facts: Facts) -> bool:
