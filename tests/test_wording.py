@@ -35,6 +35,7 @@ else:
 
 PACKAGE = Path(str(resources.files("gputui")))
 SAMPLES = Path(__file__).parents[1] / "sample_reports"
+TERMS = Path(__file__).parents[1] / "docs" / "terms-ja.md"
 LATENCY = {"sm_pct": 20.0, "memory_pct": 20.0}
 TIGHT = {**LATENCY, "theoretical_occupancy_pct": 50.0, "limit_warps": 8.0, "block_size": 96.0}
 STALL = {**LATENCY, "warp_latency": 20.0, "issue_active": 0.2, "block_size": 256.0}
@@ -389,6 +390,73 @@ def test_no_english_sentence_is_left_in_the_japanese_texts() -> None:
     for key, text in texts(table("ja")):
         if not re.search(r"[\u3040-\u30ff\u4e00-\u9fff]", text):
             assert not re.search(r"[A-Za-z]+ [a-z]+ [a-z]+", text), key
+
+
+def terms() -> list[tuple[str, list[str], list[str]]]:
+    """The rows of the table of terms: the English term, its Japanese forms, and the forms not to use."""
+    rows = [
+        [cell.strip() for cell in line.strip("| ").split("|")]
+        for line in TERMS.read_text(encoding="utf-8").split("## Terms")[1].splitlines()
+        if line.startswith("|")
+    ][2:]
+    return [(row[0], row[1].split("、"), row[2].split("、") if len(row) > 2 else []) for row in rows]
+
+
+def japanese_texts() -> Iterator[tuple[str, str]]:
+    yield from texts(table("ja"))
+    for name in ("metrics.toml", "metric_words.toml"):
+        rows = tomllib.loads(resources.files("gputui.data").joinpath(name).read_text(encoding="utf-8"))
+        yield from ((f"{name}:{key}", text) for key, text in texts(rows) if key.endswith(".ja"))
+
+
+def test_the_japanese_texts_use_no_form_that_the_table_of_terms_rules_out() -> None:
+    avoided = [form for _, _, forms in terms() for form in forms]
+    assert len(avoided) > 50
+    found = [(key, form) for key, text in japanese_texts() for form in avoided if form in text.replace("その他", "")]
+    assert not found
+
+
+def test_the_names_and_titles_of_findings_use_the_fixed_terms() -> None:
+    english, japanese = (dict(texts(table(language)["finding"])) for language in ("en", "ja"))
+    checked = 0
+    for key, text in english.items():
+        if not re.search(r"\.(name|title)(-[\w-]+)?$", key):
+            continue
+        counted = re.sub(r"\{\w+:many (\w+)\}", r" \1 ", text)
+        plain = re.sub(r"\{[^}]*\}", "", counted).replace("-", " ").lower()
+        for term, fixed, _ in terms():
+            words = [word.strip().lower() for word in re.sub(r"\(.*?\)", "", term).split(",")]
+            if any(word and re.search(rf"\b{word}(s|es)?\b", plain) for word in words):
+                checked += 1
+                assert any(form in japanese[key] for form in fixed), (key, term)
+    assert checked > 100
+
+
+JAPANESE = "\u3041-\u30fa\u30fc\u4e00-\u9fff"
+"""Kana and kanji, without the middle dot."""
+
+
+def test_japanese_and_latin_letters_have_a_blank_between_them() -> None:
+    for key, text in japanese_texts():
+        filled_in = re.sub(r"\{[^}]*\}", "8", text)
+        assert not re.search(rf"[{JAPANESE}][A-Za-z0-9]|[A-Za-z0-9%][{JAPANESE}]", filled_in), key
+
+
+def test_punctuation_beside_japanese_is_full_width() -> None:
+    for key, text in japanese_texts():
+        assert not re.search(rf"[{JAPANESE}] ?[:;,!?]|[{JAPANESE}] ?\((?![a-z]|\w* \^)", text), key
+        assert not re.search(r"[：、。（] |[ ][：、。）]", text), key
+
+
+def test_each_kind_of_japanese_text_has_one_style() -> None:
+    polite = re.compile(r"(です|ます|ません|ください|ました)(?=。|$|：)")
+    plain = re.compile(r"(である|ない|する|いる)。")
+    for key, text in texts(table("ja")):
+        kind = key.split(".")[0]
+        if kind in ("finding", "verdict", "expected", "notice", "nvidia", "explain"):
+            assert not polite.search(text), key
+        if kind in ("ui", "glossary"):
+            assert not plain.search(text), key
 
 
 def test_no_japanese_is_left_in_the_english_texts() -> None:
