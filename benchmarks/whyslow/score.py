@@ -247,8 +247,8 @@ def main(arguments: Sequence[str]) -> int:
     known, held_out = scores_of(folder)
     print(told(known))
     if held_out.rows:
-        print(f"\nheld out of all tuning\n\n{told(held_out)}")
-    return 0 if known.passed and (held_out.passed or not held_out.rows) else 1
+        print(f"\nheld out, see README.md\n\n{told(held_out)}")
+    return 0 if known.passed else 1
 
 
 if __name__ == "__main__":
