@@ -2,8 +2,8 @@
 
     python benchmarks/whyslow/score.py [FOLDER OF REPORTS]
 
-Default folder: `reports` beside this file. The pairs that are held out of all tuning have a score of their own. Exit
-status 1 where a score misses its target or a control is accused, 2 where there is nothing to score.
+Default folder: `reports` beside this file. The held-out pairs have a score of their own. Exit status 1 where the others
+miss a target or a control is accused, 2 where there is nothing to score.
 """
 
 from __future__ import annotations
