@@ -6,6 +6,7 @@ Writes screenshots/NAME.svg (as Textual draws it) and NAME.png (drawn by resvg w
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import html
 import os
 import re
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import resvg_py
 from rich.cells import cell_len
+from textual.worker import WorkerCancelled
 
 from gputui.data import demo_report
 
@@ -53,15 +55,16 @@ async def draw(name: str, report: Path, size: tuple[int, int], keys: Sequence[st
     async with app.run_test(size=size) as pilot:
         if theme is not None:
             app.theme = next(one.name for one in THEMES if theme in one.name)
-        for _ in range(2):
-            await app.workers.wait_for_complete()
-            await pilot.pause()
-        for key in keys:
-            await pilot.press(key)
+        for key in ("", *keys):
+            if key:
+                await pilot.press(key)
             # A kernel's lines are read when the cursor has rested on it.
             await pilot.pause(0.2)
-            await app.workers.wait_for_complete()
-            await pilot.pause()
+            for _ in range(2):
+                # A newer worker of the same kind ends the one before.
+                with contextlib.suppress(WorkerCancelled):
+                    await app.workers.wait_for_complete()
+                await pilot.pause()
         svg = _WIDTH.sub(_stretch, app.export_screenshot(title="gputui"))
     (OUT / f"{name}.svg").write_text(svg, encoding="utf-8")
     # The embedded fonts point at a server; the PNG is drawn with a local one.

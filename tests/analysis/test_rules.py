@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -1024,3 +1026,11 @@ irregular-gather
 
 def test_the_rules_are_these() -> None:
     assert set(all_rules()) == set(DESIGNED.split())
+
+
+def test_every_finding_has_its_entry_in_the_documents() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "diagnosis.md").read_text(encoding="utf-8")
+    entries = [
+        id for line in re.findall(r"^### (.*)$", text, re.MULTILINE) for id in re.findall(r"`([a-z0-9-]+)`", line)
+    ]
+    assert sorted(id for id in entries if id in all_rules()) == sorted(all_rules())

@@ -502,8 +502,23 @@ def test_unfused_math_gives_each_pair_one_instruction() -> None:
     found = hit("unfused-math", UNFUSED)
     # 1000 of 2100 instructions go: 80 % of FMA and 70 % of the issue slots shrink to 11 / 21 of themselves.
     assert found.max_speedup == pytest.approx(21 / 11)
-    assert found.params == {"pairs_pct": pytest.approx(100 * 1000 / 1100), "saved_pct": pytest.approx(100 * 10 / 21)}
+    assert found.params == {
+        "pairs_pct": pytest.approx(100 * 1000 / 1100), "saved_pct": pytest.approx(100 * 10 / 21), "kind": "FP32",
+        "fused": "FFMA", "add": "FADD", "multiply": "FMUL",
+    }  # fmt: skip
     assert see(UNFUSED).explained["compute-roof" if find("compute-roof", UNFUSED) else "pipe-saturated"]
+
+
+def test_unfused_math_in_double_precision() -> None:
+    double = {
+        **UNFUSED, "fadd_per_cycle": 0.0, "fmul_per_cycle": 0.0, "ffma_per_cycle": 0.0, "pipe_fma_pct": 3.0,
+        "dadd_per_cycle": 500.0, "dmul_per_cycle": 400.0, "dfma_per_cycle": 100.0, "pipe_fp64_pct": 90.0,
+        **sm_parts(pipe_shared_cycles_active=91, pipe_fp64_cycles_active=90, issue_active=50),
+    }  # fmt: skip
+    found = hit("unfused-math", double)
+    # 400 of 1000 instructions go: 0.6 of the pipe's time is left, and of the entrance before it.
+    assert found.max_speedup == pytest.approx(1 / 0.6)
+    assert (found.params["kind"], found.params["fused"], found.params["add"]) == ("FP64", "DFMA", "DADD")
 
 
 def test_unfused_math_leaves_the_other_instructions() -> None:

@@ -353,3 +353,18 @@ def test_not_checked(id: str, without: str) -> None:
     told = next(rule for rule in seen.not_checked if rule.id == id)
     assert told.needs == (gone,)
     assert told.sections == ("SchedulerStats" if without == "issue" else "WarpStateStats",)
+
+
+def test_barriers_that_fill_their_own_unit_are_told() -> None:
+    held = {
+        **WAITING, "sm_pct": 87.0, "warp_latency": 20.0, "stall_barrier": 10.0, "issue_active": 0.45,
+        "opcode_total": {"BAR": 1000.0, "LDS": 3000.0}, **sm_parts(inst_executed_pipe_adu=87, issue_active=45),
+    }  # fmt: skip
+    seen = diagnose(make_kernel(held))
+    assert (seen.verdict.id, seen.verdict.variant) == ("compute-bound", "adu")
+    assert [one.id for one in seen.main] == ["stall-barrier"]
+    assert seen.explained["compute-roof"] == "stall-barrier"
+    # Half of the wait goes, and the unit's own work with it; the issue slots keep theirs.
+    assert seen.main[0].max_speedup == pytest.approx(min(2.0, 100 / 45))
+    without = {**held, "opcode_total": {"LDS": 4000.0}}
+    assert "stall-barrier" not in [one.id for one in diagnose(make_kernel(without)).findings]

@@ -255,8 +255,15 @@ class Facts:
 
     @cached_property
     def top_sm_part(self) -> str | None:
-        """The busiest part of the SM throughput, by metric name."""
-        parts = [name for name in breakdown_parts(self.kernel, SM_BREAKDOWN) if name in self.busy]
+        """The busiest part of the SM throughput, by metric name.
+
+        But for the entrance that the tensor, FP64 and FP16 pipes share on GH100: the pipe behind it says more.
+        """
+        parts = [
+            name
+            for name in breakdown_parts(self.kernel, SM_BREAKDOWN)
+            if name in self.busy and not name.startswith("sm__pipe_shared")
+        ]
         return max(parts, key=lambda name: self.busy[name], default=None)
 
     @cached_property

@@ -31,6 +31,7 @@ _PIPES = {
     "sm__pipe_fp64_cycles_active": "fp64",
     "sm__inst_executed_pipe_fp64": "fp64",
     "sm__inst_executed_pipe_xu": "xu",
+    "sm__inst_executed_pipe_adu": "adu",
 }
 
 

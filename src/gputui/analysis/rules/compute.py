@@ -161,46 +161,65 @@ def _is_pipe(name: str, pipe: str) -> bool:
     return found is not None and found[1] in ((pipe, "fma_type_fp16") if pipe == "fp16" else (pipe,))
 
 
+_PAIRS = {"fma": ("f", "FADD", "FMUL"), "fp64": ("d", "DADD", "DMUL")}
+"""By pipe: the letter of its counters, and the opcodes of which two can be one."""
+
+
 @rule(
     "unfused-math",
     "compute",
     needs=("fadd_per_cycle", "fmul_per_cycle", "ffma_per_cycle", "pipe_fma_pct"),
-    uses=("fadd2_per_cycle", "fmul2_per_cycle", "ffma2_per_cycle"),
+    uses=(
+        "fadd2_per_cycle", "fmul2_per_cycle", "ffma2_per_cycle", "dadd_per_cycle", "dmul_per_cycle", "dfma_per_cycle",
+        "pipe_fp64_pct",
+    ),
     effects=("compute-roof", "pipe-saturated", "issue-slots"),
-    applies=lambda facts: (facts.number("pipe_fma_pct") or 30) >= 30,
-)
+    applies=lambda facts: max(facts.number("pipe_fma_pct") or 30, facts.number("pipe_fp64_pct") or 0) >= 30,
+)  # fmt: skip
 def unfused_math(facts: Facts, verdict: Verdict) -> Hit | None:
-    """At least twice as many multiplies and adds that could be pairs as fused multiply-adds, in a busy FMA pipe (30 %).
+    """At least twice as many multiplies and adds that could be pairs as fused multiply-adds, in a busy pipe (30 %).
 
     NVIDIA's line is (FADD + FMUL) / all / 2 > 0.1. Compilers fuse by default, and what they leave is mostly no pair
     (layer norms: as many left as fused): so only min(FADD, FMUL) counts as pairs, and these must be twice the FFMA
-    (heuristic). The bound gives each pair one instruction.
+    (heuristic). The bound gives each pair one instruction. FP64 alike, in its own pipe.
     """
-    add, multiply, fused = (
-        (facts.number(f"f{kind}_per_cycle") or 0.0) + 2 * (facts.number(f"f{kind}2_per_cycle") or 0.0)
-        for kind in ("add", "mul", "fma")
-    )
-    total = add + multiply + fused
-    pairs = min(add, multiply)
-    if not total or (add + multiply) / total / 2 <= 0.1 or pairs < 2 * fused or facts.is_short or facts.tensor:
+    if facts.is_short or facts.tensor or verdict.id not in ("compute-bound", "balanced", "latency-bound"):
         return None
-    if verdict.id not in ("compute-bound", "balanced", "latency-bound"):
+    hits = (_unfused(facts, pipe) for pipe in _PAIRS if (facts.number(f"pipe_{pipe}_pct") or 0.0) >= 30)
+    return max((hit for hit in hits if hit is not None), key=lambda hit: hit.max_speedup or 1.0, default=None)
+
+
+def _unfused(facts: Facts, pipe: str) -> Hit | None:
+    letter, *opcodes = _PAIRS[pipe]
+    counts = {
+        kind: (facts.number(f"{letter}{kind}_per_cycle") or 0.0)
+        + (2 * (facts.number(f"f{kind}2_per_cycle") or 0.0) if letter == "f" else 0.0)
+        for kind in ("add", "mul", "fma")
+    }
+    total, pairs, fused = sum(counts.values()), min(counts["add"], counts["mul"]), counts["fma"]
+    if not pairs or (total - fused) / total / 2 <= 0.1 or pairs < 2 * fused:
         return None
     left = 1 - pairs / total
     executed = sum(facts.opcodes.values())
-    saved = min(facts.opcode_count("FADD"), facts.opcode_count("FMUL")) / executed if executed else pairs / total
+    saved = min(facts.opcode_count(opcode) for opcode in opcodes) / executed if executed else pairs / total
 
     def factor(name: str) -> float:
-        return left if _is_pipe(name, "fma") else 1 - saved if name.startswith(_ISSUE) else 1.0
+        # The tensor, FP64 and FP16 pipes share one entrance on some chips.
+        own = _is_pipe(name, pipe) or (pipe == "fp64" and name.startswith("sm__pipe_shared"))
+        return left if own else 1 - saved if name.startswith(_ISSUE) else 1.0
 
     bound = facts.bound(factor)
     if bound is not None:
         bound = min(bound, 1 / left)
     evidence = (
-        facts.evidence("fadd_per_cycle"), facts.evidence("fmul_per_cycle"), facts.evidence("ffma_per_cycle"),
-        facts.evidence("pipe_fma_pct", 30.0),
-    )  # fmt: skip
-    params = {"pairs_pct": 100 * pairs / (pairs + fused), "saved_pct": 100 * (1 - left)}
+        *(facts.evidence(f"{letter}{kind}_per_cycle") for kind in counts if counts[kind]),
+        facts.evidence(f"pipe_{pipe}_pct", 30.0),
+    )
+    params = {
+        "pairs_pct": 100 * pairs / (pairs + fused), "saved_pct": 100 * (1 - left),
+        "kind": "FP32" if letter == "f" else "FP64", "fused": f"{letter.upper()}FMA", "add": opcodes[0],
+        "multiply": opcodes[1],
+    }  # fmt: skip
     return Hit(0.5, bound, evidence, params)
 
 

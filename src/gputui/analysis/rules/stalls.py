@@ -108,6 +108,11 @@ def _may_stall(facts: Facts) -> bool:
     return _can_wait(facts) and not _warp_specialised(facts)
 
 
+def _held_by_barriers(facts: Facts) -> bool:
+    """The unit that runs barriers is the busiest of the SM."""
+    return (facts.top_sm_part or "").startswith("sm__inst_executed_pipe_adu") and facts.opcode_count("BAR") > 0
+
+
 def _waits(verdict: Verdict) -> bool:
     return verdict.id == "latency-bound" or (verdict.id == "launch-bound" and verdict.variant == "grid")
 
@@ -140,7 +145,7 @@ def _stall(
     share, issued, place = _share(facts, reason), _issue(facts), _told(facts, reason)
     if share is None or issued is None or share <= _GATE_SHARE or issued[0] >= _GATE_ISSUE:
         return None
-    if not _waits(verdict) or place is None:
+    if not (_waits(verdict) or (reason == "barrier" and _held_by_barriers(facts))) or place is None:
         return None
     issue, issue_concept = issued
     gone = share + sum(_share(facts, other) or 0.0 for other in hides)
@@ -220,12 +225,15 @@ def short_scoreboard(facts: Facts, verdict: Verdict) -> Hit | None:
     "stalls",
     needs=_needs("barrier"),
     uses=(*_USES, "block_size"),
-    effects=("issue-slots", "occupancy-achieved"),
-    applies=_may_stall,
+    effects=("issue-slots", "occupancy-achieved", "compute-roof"),
+    applies=lambda facts: _may_stall(facts) or (_held_by_barriers(facts) and not facts.is_short),
 )
 def barrier(facts: Facts, verdict: Verdict) -> Hit | None:
-    """Warps of one block waiting for each other; NVIDIA's advice names blocks of 512 threads and more. The barriers'
-    own instructions (on the address-divergence unit) go with them."""
+    """Warps of one block waiting for each other; NVIDIA's advice names blocks of 512 threads and more.
+
+    The barriers' own instructions (on the address-divergence unit, ADU) go with them: so it is also told of a kernel
+    that this unit holds.
+    """
     hit = _stall(facts, verdict, "barrier", frees=("sm__inst_executed_pipe_adu",), named=True)
     if hit is None:
         return None
