@@ -77,7 +77,8 @@ def test_a_busy_part_is_not_helped_by_less_waiting() -> None:
 
 
 def test_matrix_products_run_few_warps_by_design() -> None:
-    diagnosis = diagnosed({**LATENCY, "memory_pct": 75.0, "l2_pct": 75.0}, "sgemm_128x64")
+    busy = {**LATENCY, "memory_pct": 75.0, "l2_pct": 75.0, "tensor_pct": 40.0, "tensor_ops_bf16": 1e9}
+    diagnosis = diagnosed(busy, "gemm_128x64")
     found = relate(rule("IssueSlotUtilization"), diagnosis)
     assert (found.relation, found.reason) == ("differs", "by-design")
 

@@ -55,7 +55,7 @@ Warp efficiency  ████████████████████  1
    Do     Fuse it with its neighbours so that intermediate results stay on the chip
           Use a smaller type in memory; read each byte once
    Check  dram__bytes falls, and the duration with it.
-   Sure   Quite sure: the report counts it directly.
+   Sure   Quite sure: the report shows it directly.
 """
         in text
     )

@@ -207,7 +207,9 @@ def _why_not(ids: Sequence[str], diagnosis: Diagnosis) -> str:
     if any(one.id == "too-short" for one in diagnosis.validity) and families & set(_GUARDED_BY_LENGTH):
         return "too-short"
     if families <= set(_LATENCY_FAMILIES):
-        if diagnosis.identity.op_class in _TILED or diagnosis.verdict.id == "tensor-bound":
+        if diagnosis.verdict.id == "tensor-bound" or (
+            diagnosis.identity.op_class in _TILED and diagnosis.gauges.tensor_pct
+        ):
             return "by-design"
         if diagnosis.verdict.id in ("memory-bound", "compute-bound", "balanced"):
             return "other-limit"

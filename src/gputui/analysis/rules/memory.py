@@ -188,14 +188,17 @@ def _uncoalesced(facts: Facts, verdict: Verdict, direction: str) -> Hit | None:
         bound = min(bound, max(1 / (1 - waited), facts.relief(factor)))
     if absorbed or facts.identity.op_class in ("embedding", "sparse", "sort-scan"):
         confidence /= 2
+    ideal = None if pattern.per_request is None else max(1.0, pattern.per_request * pattern.used)
     params = {
         "used_pct": 100 * pattern.used,
         "used_bytes": 32 * pattern.used,
         "sectors": pattern.per_request,
-        "ideal": None if pattern.per_request is None else max(1.0, pattern.per_request * pattern.used),
+        "ideal": ideal,
         "wasted_pct": 100 * (1 - pattern.used),
     }
-    return Hit(confidence, bound, pattern.evidence, params, "absorbed" if absorbed else "")
+    # A few threads at a time: the sectors a request say nothing, the bytes used do.
+    few = pattern.per_request is not None and ideal is not None and pattern.per_request - ideal < 1
+    return Hit(confidence, bound, pattern.evidence, params, "absorbed" if absorbed else "few" if few else "")
 
 
 def _waited_for(facts: Facts, direction: str) -> float | None:
