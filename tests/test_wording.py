@@ -191,8 +191,8 @@ SENTENCES = {
     "tensor-bound": {"default", "roof"},
     "compute-bound": {*_PIPES.values(), "other", "roof"},
     "memory-bound": {"default", "dram", "dram-partly", "dram-roof", "l2", "l1"},
-    "balanced": {"default"},
-    "latency-bound": {"default", "dram", "l2", "l1"},
+    "balanced": {"default", "issue"},
+    "latency-bound": {"default", "tensor", "dram", "l2", "l1"},
 }
 """What verdict.py can say."""
 

@@ -72,7 +72,7 @@ FLOPS = 2 * 5000 * 1.41e9
 def test_tf32_off_moves_the_arithmetic_to_its_peak() -> None:
     found = hit("tf32-off", SGEMM, "sgemm", A100)
     assert found.max_speedup == pytest.approx(156e12 / FLOPS)
-    assert (found.confidence, found.params) == (0.7, {"sm_pct": 90.0})
+    assert (found.confidence, found.params) == (0.7, {"busy_pct": 90.0})
     assert [item.threshold for item in found.evidence] == [5.0, 30.0, None]
     assert found.evidence[2].value == pytest.approx(FLOPS)
 

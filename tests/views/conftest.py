@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from textual.pilot import Pilot
-from textual.worker import WorkerFailed
+from textual.worker import WorkerCancelled, WorkerFailed
 
 from gputui.views.app import GputuiApp
 
@@ -26,8 +26,8 @@ def own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 async def settle(app: GputuiApp, pilot: Pilot[int]) -> None:
     """Wait for the workers, for what they post, and for what that starts."""
     for _ in range(3):
-        # A worker that fails is the application's to tell; waiting for it raises only if it fails meanwhile.
-        with suppress(WorkerFailed):
+        # A worker that fails is the application's to tell, and a newer one ends the one before: waiting raises for both.
+        with suppress(WorkerFailed, WorkerCancelled):
             await app.workers.wait_for_complete()
         await pilot.pause(0.1)
 

@@ -192,9 +192,12 @@ class Facts:
 
     @cached_property
     def leading_level(self) -> Level | None:
-        """The busiest level where it is at least 40 % busy and half as busy again as the next one."""
+        """The busiest level where it is at least 40 % busy, half as busy again as the next one, and nothing else is
+        busier."""
         ranked = sorted(self.levels.values(), reverse=True)
         if not ranked or ranked[0] < 40 or (len(ranked) > 1 and ranked[0] < 1.5 * ranked[1]):
+            return None
+        if ranked[0] < max(self.sm or 0.0, self.tensor or 0.0):
             return None
         return self.level
 

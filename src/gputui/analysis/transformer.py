@@ -242,8 +242,8 @@ _COMPUTE_SIDE = frozenset({"gemm", "conv", "attention"})
 
 DECODE_FLOP_PER_BYTE = 16.0
 """A product of M rows does about M operations a byte of 16-bit weights: up to here it only reads its weights."""
-_FILLS_THE_ROAD_BYTES = 10e6
-"""From about this many bytes on DRAM gets busy; with fewer a kernel ends before it does."""
+_FILLS_THE_ROAD_S = 5e-6
+"""What DRAM at full speed moves in less time is over before its start and end stop to count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +291,7 @@ def expected_of(facts: Facts, verdict: Verdict, roofline: Roofline, op: Transfor
         "intensity": roofline.arithmetic_intensity,
         "ridge": roofline.ridge,
     }
-    variant = _off_memory(facts, verdict) if side == "memory" else _off_compute(facts, verdict, roofline)
+    variant = _off_memory(facts, verdict, roofline) if side == "memory" else _off_compute(facts, verdict, roofline)
     if variant is None or any(params[name] is None for name in NEEDED[f"{side}-{variant}"]):
         return Expected(side)
     return Expected(side, variant, params)
@@ -322,7 +322,7 @@ def _side(facts: Facts, roofline: Roofline, op: TransformerOp | None) -> Side | 
     return "compute" if op_class in _COMPUTE_SIDE else None
 
 
-def _off_memory(facts: Facts, verdict: Verdict) -> str | None:
+def _off_memory(facts: Facts, verdict: Verdict, roofline: Roofline) -> str | None:
     if verdict.id == "memory-bound":
         # A divided L2 reads busier than the DRAM that it passes on.
         level, dram = facts.levels.get(verdict.level or "dram", 0.0), facts.levels.get("dram", 0.0)
@@ -330,8 +330,8 @@ def _off_memory(facts: Facts, verdict: Verdict) -> str | None:
     if verdict.id == "compute-bound":
         return "issue"
     if verdict.id == "latency-bound":
-        moved = facts.number("dram_bytes")
-        return "small" if moved is not None and moved < _FILLS_THE_ROAD_BYTES else "waiting"
+        moved, peak = facts.number("dram_bytes"), roofline.dram_peak_bytes_per_s
+        return "small" if moved is not None and peak and moved / peak < _FILLS_THE_ROAD_S else "waiting"
     return None
 
 

@@ -76,12 +76,14 @@ def settle(verdict: Verdict, facts: Facts, waste_gain: float) -> Verdict:
 
 def _id(facts: Facts) -> VerdictId:
     tensor = facts.tensor
+    if facts.is_short:
+        return "launch-bound"
     if facts.sm is None and facts.memory is None:
-        return "unknown"
+        return "tensor-bound" if tensor is not None and tensor >= FULL_PCT else "unknown"
     sm, memory = facts.sm or 0.0, facts.memory or 0.0
     blocks, sm_count = facts.kernel.blocks, facts.sm_count
     fewer_blocks_than_sms = blocks is not None and sm_count is not None and blocks < sm_count
-    if facts.is_short or (fewer_blocks_than_sms and sm < FULL_PCT and memory < FULL_PCT):
+    if fewer_blocks_than_sms and sm < FULL_PCT and memory < FULL_PCT:
         return "launch-bound"
     if tensor is not None and tensor >= FULL_PCT:
         return "tensor-bound"
@@ -115,6 +117,10 @@ def _variant(id: VerdictId, level: str | None, facts: Facts) -> str:
         return "dram-partly"
     if id in ("memory-bound", "latency-bound") and level is not None:
         return level
+    if id == "latency-bound" and (facts.tensor or 0) >= 40 and facts.tensor == facts.busiest:
+        return "tensor"
+    if id == "balanced" and _PIPES.get((facts.top_sm_part or "").partition(".")[0]) == "issue":
+        return "issue"
     return "default"
 
 

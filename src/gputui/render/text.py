@@ -203,7 +203,9 @@ def gain(finding: Finding, words: Wording) -> str:
 
 
 def gain_beside(finding: Finding, diagnosis: Diagnosis, words: Wording) -> str:
-    """The same of a finding that is only named: of a kernel at its roof, that the roof hides it."""
+    """The same of a finding that is only named: an option's own, and of a kernel at its roof that the roof hides it."""
+    if finding.option and finding.max_speedup is not None:
+        return words.text("explain.gain", gain=finding.max_speedup)
     if diagnosis.verdict.at_roof and finding.severity == "info" and finding.max_speedup is not None:
         return words.text(f"explain.gain-{diagnosis.verdict.variant}")
     return gain(finding, words)
@@ -288,7 +290,8 @@ def _finding(
 def gauge_rows(diagnosis: Diagnosis) -> tuple[tuple[str, float | None], ...]:
     """The percentages shown first: the key of each one's label under ``ui.gauge``, and its value.
 
-    The memory's is the busiest of its levels; the cache is the busier one. A GPU without tensor cores has none to show.
+    The memory's is NVIDIA's own figure, or without it the busiest of its levels; the cache is the busier one. A GPU
+    without tensor cores has none to show.
     """
     gauges, device = diagnosis.gauges, diagnosis.kernel.device
     without_tensor = device.compute_capability is not None and not features_of(device).tensor_cores
@@ -296,7 +299,7 @@ def gauge_rows(diagnosis: Diagnosis) -> tuple[tuple[str, float | None], ...]:
     cache = ("l1", gauges.l1_pct) if l1_leads else ("l2", gauges.l2_pct)
     return (
         ("sm", gauges.sm_pct),
-        ("memory", gauges.busiest_memory_pct),
+        ("memory", gauges.busiest_memory_pct if gauges.memory_pct is None else gauges.memory_pct),
         cache,
         ("dram", gauges.dram_pct),
         *(() if without_tensor else (("tensor", gauges.tensor_pct),)),

@@ -64,23 +64,28 @@ def wrap(text: str, cells: int) -> list[str]:
     cells = max(cells, 1)
     text = _BEFORE_UNIT.sub("\u00a0", text)
     lines: list[str] = []
-    line, used = "", 0
+    line: list[str] = []
     for piece in _breakable(text):
-        size = width_of(piece)
-        if used + width_of(piece.rstrip()) > cells and line and piece.strip()[:1] not in _NO_LINE_START:
-            lines.append(line.rstrip())
-            line, used = "", 0
-            piece = piece.lstrip()
-            size = width_of(piece)
-        while size > cells:
-            head = cut(piece, cells - used).rstrip() or piece[:1]
-            lines.append(line + head)
+        if line and width_of("".join(line)) + width_of(piece.rstrip()) > cells:
+            # What must not begin a line takes the piece before it along.
+            kept = len(line)
+            while kept > 1 and (piece if kept == len(line) else line[kept]).strip()[:1] in _NO_LINE_START:
+                kept -= 1
+            lines.append("".join(line[:kept]).rstrip())
+            line = line[kept:]
+            if not line:
+                piece = piece.lstrip()
+        if line and width_of(piece.rstrip()) > cells:
+            lines.append("".join(line).rstrip())
+            line = []
+        while width_of(piece.rstrip()) > cells:
+            head = cut(piece, cells).rstrip() or piece[:1]
+            lines.append(head)
             piece = piece[len(head) :]
-            line, used, size = "", 0, width_of(piece)
-        line += piece
-        used += size
-    if line.strip() or not lines:
-        lines.append(line.rstrip())
+        line.append(piece)
+    rest = "".join(line).rstrip()
+    if rest or not lines:
+        lines.append(rest)
     return [line.replace("\u00a0", " ") for line in lines]
 
 

@@ -48,7 +48,9 @@ def _limited_by(facts: Facts, verdict: Verdict, limit: str, params: dict[str, fl
     bound = min(100 / theoretical if theoretical else math.inf, facts.latency_bound_gain or math.inf)
     evidence = (facts.evidence("theoretical_occupancy_pct", LOW_PCT), facts.evidence(limit))
     filled = {"theoretical_pct": theoretical, "blocks": limits[limit], **params}
-    return Hit(0.55, bound if math.isfinite(bound) else None, evidence, filled)
+    # Without the waits in the report nothing shows that more warps would fill them.
+    told = facts.number("warp_latency") is not None or facts.issue is not None
+    return Hit(0.55 if told else 0.4, bound if math.isfinite(bound) else None, evidence, filled)
 
 
 @rule(

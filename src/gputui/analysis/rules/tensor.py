@@ -42,8 +42,8 @@ def tensor_roof(facts: Facts, verdict: Verdict) -> Hit | None:
 
 
 _UNUSED_EFFECTS = (
-    "compute-roof", "pipe-saturated", "l1-bandwidth", "l2-bandwidth", "issue-slots", "stall-math-pipe",
-    "stall-mio-throttle", "stall-short-scoreboard",
+    "compute-roof", "pipe-saturated", "issue-slots", "stall-math-pipe", "stall-mio-throttle",
+    "stall-short-scoreboard",
 )  # fmt: skip
 
 
@@ -53,10 +53,19 @@ def _only_reads_weights(facts: Facts) -> bool:
     return decode and facts.levels.get("dram", 0.0) >= FULL_PCT
 
 
+_PIPES = ("pipe_fma_pct", "pipe_fp16_pct", "pipe_fp64_pct")
+
+
+def _busy_pct(facts: Facts) -> float | None:
+    """How busy the ordinary arithmetic is: its busiest pipe, or where no pipe is told the SM."""
+    return max((use for use in map(facts.number, _PIPES) if use is not None), default=facts.sm)
+
+
 @rule(
     "tensor-cores-unused",
     "compute",
     needs=("sm_pct", "tensor_pct|tensor_type_pct"),
+    uses=_PIPES,
     effects=_UNUSED_EFFECTS,
     applies=lambda facts: (
         facts.is_matrix_product and features_of(facts.device).tensor_cores and not _only_reads_weights(facts)
@@ -73,7 +82,7 @@ def tensor_cores_unused(facts: Facts, verdict: Verdict) -> Hit | None:
     bf16 = "bf16" in features.tensor
     variant = "fp16-only" if not bf16 else "tf32-same" if not features.tf32_gains else ""
     evidence = (facts.evidence("tensor_pct|tensor_type_pct", 5.0), facts.evidence("sm_pct", 30.0))
-    params = {"sm_pct": facts.sm, "precision": facts.identity.precision or "fp32"}
+    params = {"busy_pct": _busy_pct(facts), "precision": facts.identity.precision or "fp32"}
     bound = _bound_on_tensor_cores(facts, "bf16" if bf16 else "fp16")
     return Hit(_confidence(facts), bound, evidence, params, variant)
 
@@ -106,7 +115,9 @@ def tf32_off(facts: Facts, verdict: Verdict) -> Hit | None:
     evidence = [facts.evidence("tensor_pct|tensor_type_pct", 5.0), facts.evidence("sm_pct", 30.0)]
     if fp32 is not None:
         evidence.append(facts.evidence("fp32_flop_per_s"))
-    return Hit(_confidence(facts), _bound_on_tensor_cores(facts, "tf32"), tuple(evidence), {"sm_pct": facts.sm})
+    return Hit(
+        _confidence(facts), _bound_on_tensor_cores(facts, "tf32"), tuple(evidence), {"busy_pct": _busy_pct(facts)}
+    )
 
 
 @rule(
