@@ -108,6 +108,7 @@ def test_a_filtered_report_does_not_tell_what_ran_next() -> None:
 
 BASE = {"duration": 1e5, "grid_size": 1000.0, "sm_count": 100.0, "sm_pct": 20.0, "memory_pct": 30.0, "dram_pct": 30.0,
         "dram_bytes": 1e8}  # fmt: skip
+TWO_TB = {"dram_clock": 1e9, "dram_peak_bytes_per_cycle": 2000.0}
 BUSY = {**BASE, "sm_pct": 75.0, **sm_parts(issue_active=75)}
 DRAM = {**BASE, "memory_pct": 85.0, "dram_pct": 85.0}
 CACHE = {**BASE, "memory_pct": 85.0, "l2_pct": 85.0, **memory_parts(lts__t_sectors=85)}
@@ -120,8 +121,8 @@ CACHE = {**BASE, "memory_pct": 85.0, "l2_pct": 85.0, **memory_parts(lts__t_secto
         (SOFTMAX, CACHE, "memory", "cache"),
         (SOFTMAX, BUSY, "memory", "issue"),
         (SOFTMAX, BASE, "memory", "waiting"),
-        (SOFTMAX, {**BASE, "dram_bytes": 9.9e6, "dram_peak_bytes_per_s": 2e12}, "memory", "small"),
-        (SOFTMAX, {**BASE, "dram_bytes": 10.1e6, "dram_peak_bytes_per_s": 2e12}, "memory", "waiting"),
+        (SOFTMAX, {**BASE, "dram_bytes": 9.9e6, **TWO_TB}, "memory", "small"),
+        (SOFTMAX, {**BASE, "dram_bytes": 10.1e6, **TWO_TB}, "memory", "waiting"),
         (SOFTMAX, {**BUSY, "duration": 4999.0}, "memory", None),
         (ADD, {**BASE, "sm_pct": 65.0, "memory_pct": 66.0}, "memory", None),
         (PRODUCT, {**BASE, "tensor_pct": 70.0, "tensor_ops_bf16": 1e12}, "compute", None),

@@ -26,7 +26,7 @@ def own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 async def settle(app: GputuiApp, pilot: Pilot[int]) -> None:
     """Wait for the workers, for what they post, and for what that starts."""
     for _ in range(3):
-        # A worker that fails is the application's to tell, and a newer one ends the one before: waiting raises for both.
+        # A worker that fails is the application's to tell, and a newer one ends the one before: both raise here.
         with suppress(WorkerFailed, WorkerCancelled):
             await app.workers.wait_for_complete()
         await pilot.pause(0.1)
