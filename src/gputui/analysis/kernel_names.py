@@ -59,7 +59,7 @@ _PRECISIONS: tuple[tuple[str, str], ...] = (
         r"|^nvjet_(sm\d+_)?h[a-z]+_",
     ),
     ("int8", r"int8|_i\d+gemm|(?<![a-z])s8_"),
-    ("fp64", r"(?<![a-z])f64|dgemm|d884|\bdouble\b"),
+    ("fp64", r"(?<![a-z])f64|dgemm|d884|^(?!.*\bfloat\b).*\bdouble\b"),
     ("fp32", r"sgemm|scudnn|_float\b|(?<![a-z])f32|\bfloat\b"),
 )
 

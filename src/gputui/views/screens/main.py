@@ -435,9 +435,10 @@ class MainScreen(Screen[None]):
         if self.tab != "source":
             self._where = -1
             self.action_show_tab("source")
-        if source is None or not found:
-            key = "source.none" if source is None else "source.no_place"
-            self.notify(words.text(key), markup=False)
+        if source is None:
+            return  # The page says why.
+        if not found:
+            self.notify(words.text("source.no_place"), markup=False)
             return
         self._where = (self._where + 1) % len(found)
         finding, place = found[self._where]
