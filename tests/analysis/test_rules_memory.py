@@ -11,6 +11,7 @@ from built import A100, DEVICE, ELAPSED, make_report, memory_parts, sm_parts
 from gputui.analysis.engine import Diagnosis, diagnose
 from gputui.analysis.finding import Finding
 from gputui.model.device import Device
+from gputui.render.text import gauge_rows
 
 Numbers = Mapping[str, Any]
 
@@ -585,6 +586,7 @@ def test_one_direction_of_dram_is_told_as_at_least() -> None:
     assert (seen.verdict.id, seen.verdict.level, seen.gauges.dram_pct) == ("memory-bound", "dram", 78.0)
     (dram,) = (finding for finding in seen.findings if finding.id == "dram-bandwidth")
     assert (dram.variant, dram.max_speedup, dram.evidence[0].value) == ("one-way", 93 / 78, 78.0)
+    assert [key for key, value in gauge_rows(seen) if value == 78.0] == ["memory", "dram-at-least"]
     assert seen.gauges.dram_bytes is None  # One direction says nothing of both.
 
 

@@ -248,6 +248,7 @@ def _gauges(facts: Facts, roofline: Roofline) -> Gauges:
         memory_pct=facts.number("memory_pct"),
         busiest_memory_pct=facts.memory,
         dram_pct=facts.levels.get("dram"),
+        dram_at_least=facts.dram_is_at_least,
         l2_pct=facts.levels.get("l2"),
         l1_pct=facts.levels.get("l1"),
         tensor_pct=facts.tensor,
