@@ -189,8 +189,8 @@ SENTENCES = {
     "unknown": {"default"},
     "launch-bound": {"short", "grid"},
     "tensor-bound": {"default", "roof"},
-    "compute-bound": {*_PIPES.values(), "other", "roof"},
-    "memory-bound": {"default", "dram", "dram-partly", "dram-roof", "l2", "l1"},
+    "compute-bound": {*_PIPES.values(), "fp64-alu", "other", "roof"},
+    "memory-bound": {"default", "dram", "dram-partly", "dram-roof", "l2", "l2-dram", "l1"},
     "balanced": {"default", "issue"},
     "latency-bound": {"default", "tensor", "dram", "l2", "l1"},
 }
@@ -338,6 +338,12 @@ def test_a_finding_without_the_bytes_has_a_reason_without_them(language: str) ->
     [
         ("uncoalesced-store", {"duration": 1e5, "global_store_requests": 1e6, "l2_store_sectors": 12e6}, "l2"),
         ("uncoalesced-load", {"duration": 1e5, "global_load_requests": 1e6, "l2_load_sectors": 24e6}, "l2"),
+        ("dram-bandwidth", {"dram_pct": 80.0}, "room"),
+        ("dram-bandwidth", {"dram_read_pct": 80.0}, "one-way"),
+        ("register-spill", FIRES["register-spill"], "unknown"),
+        ("register-spill", {**FIRES["register-spill"], "registers_per_thread": 40.0}, "unknown-few"),
+        ("register-spill", {**FIRES["register-spill"], "registers_per_thread": 200.0}, "unknown-many"),
+        ("register-spill", {**FIRES["register-spill"], "spill_pct": 0.0}, "indexed"),
         (
             "l2-thrash",
             {"dram_pct": 80.0, "dram_read_bytes": 3e8, "accessible_memory_bytes": 1e8, "global_load_sectors": 1e7},

@@ -419,16 +419,29 @@ def test_dram_bandwidth_leaves_what_the_best_copies_leave() -> None:
     found = find("dram-bandwidth", COPY)
     assert found is not None
     assert found.max_speedup == 93 / 80
-    assert found.variant == "bytes-unknown"
+    assert (found.variant, found.params["gain"], found.confidence) == ("room", 93 / 80, 0.9)
 
 
 def test_dram_bandwidth_with_its_bytes() -> None:
     told = {"dram_bytes": 1.6e9, "dram_bytes_per_s": 1.6e12, "dram_clock": 1e9, "device_memory_bus_bits": 8000.0}
-    found = find("dram-bandwidth", {**COPY, **told})
+    found = find("dram-bandwidth", {**COPY, **told, "memory_pct": 85.0, "dram_pct": 85.0})
     assert found is not None
     # Twice the clock times the bus of 1000 bytes.
-    assert found.params == {"dram_pct": 80.0, "rate": 1.6e12, "bytes": 1.6e9, "peak": 2 * 1e9 * 1000}
+    params = {"dram_pct": 85.0, "rate": 1.6e12, "bytes": 1.6e9, "peak": 2 * 1e9 * 1000, "gain": 93 / 85}
+    assert found.params == params
     assert found.variant == ""
+
+
+@pytest.mark.parametrize(
+    ("dram", "variant", "confidence"),
+    [(74.9, "partly", 0.6), (75.0, "room", 0.9), (84.5, "room", 0.9), (84.6, "bytes-unknown", 0.9)],
+)
+def test_loads_in_flight_are_told_of_while_the_best_copies_are_10_percent_faster(
+    dram: float, variant: str, confidence: float
+) -> None:
+    found = find("dram-bandwidth", {**COPY, "memory_pct": dram, "dram_pct": dram})
+    assert found is not None
+    assert (found.variant, found.confidence) == (variant, confidence)
 
 
 def test_dram_bandwidth_of_the_best_copy_gains_nothing() -> None:
@@ -474,6 +487,28 @@ def test_no_l2_bandwidth(other: Numbers) -> None:
     assert find("l2-bandwidth", {**L2, **other}) is None
 
 
+WRITES: Numbers = {
+    **L2, **memory_parts(lts__xbar2lts_cycles_active=90, lts__lts2xbar_cycles_active=60, lts__t_sectors=50),
+    "l2_store_sectors": 1e6, "l2_load_sectors": 1e6,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("other", "variant"),
+    [
+        ({}, "writes"),
+        ({"store_bytes_per_sector_pct": 80.0}, "writes"),
+        ({"store_bytes_per_sector_pct": 79.0}, ""),  # Scattered stores fill that way too.
+        ({"l2_store_sectors": 0.9e6}, ""),
+        (memory_parts(lts__xbar2lts_cycles_active=90, lts__lts2xbar_cycles_active=61, lts__t_sectors=50), ""),
+    ],
+)
+def test_l2_that_is_full_of_writes(other: Numbers, variant: str) -> None:
+    found = find("l2-bandwidth", {**WRITES, **other})
+    assert found is not None
+    assert (found.variant, found.params["to_l2_pct"]) == (variant, 90.0)
+
+
 def test_no_l2_bandwidth_under_60() -> None:
     idle = {**L2, "memory_pct": 59.0, "l2_pct": 59.0, **memory_parts(lts__t_sectors=59)}
     assert find("l2-bandwidth", idle) is None
@@ -487,6 +522,25 @@ L1: Numbers = {
 
 def test_l1_bandwidth_leaves_the_time_of_the_other_units() -> None:
     assert bound("l1-bandwidth", L1) == 100 / 20
+
+
+@pytest.mark.parametrize(
+    ("other", "variant"),
+    [
+        ({}, "turns"),
+        (memory_parts(l1tex__data_pipe_lsu_wavefronts=90, l1tex__lsuin_requests=20), ""),  # 4.5 turns.
+        (memory_parts(l1tex__data_pipe_lsu_wavefronts=70, l1tex__lsuin_requests=10, l1tex__f_wavefronts=90), ""),
+        ({"tma_load_inst": 100.0}, ""),
+        ({"tensor_pct": 30.0}, ""),
+    ],
+)
+def test_accesses_of_many_turns(other: Numbers, variant: str) -> None:
+    turns = {**L1, **memory_parts(l1tex__data_pipe_lsu_wavefronts=90, l1tex__lsuin_requests=15)}
+    found = find("l1-bandwidth", {**turns, **other})
+    assert found is not None
+    assert found.variant == variant
+    if variant:
+        assert found.params["turns"] == 90 / 15
 
 
 def test_accesses_saved_leave_their_issue_slots() -> None:
@@ -730,6 +784,34 @@ def test_register_spill_of_a_waiting_kernel_gains_at_most_its_part_of_the_wait()
 
 
 @pytest.mark.parametrize(
+    ("other", "variant", "confidence"),
+    [
+        ({"spill_pct": 100.0}, "", 0.8),
+        ({"spill_pct": 50.0}, "", 0.8),
+        ({"spill_pct": 49.9}, "indexed", 0.8),
+        ({"spill_pct": 0.0}, "indexed", 0.8),
+        ({"spill_inst": 25.0}, "", 0.8),  # Of 50 local instructions.
+        ({"spill_inst": 24.0}, "indexed", 0.8),
+        ({"registers_per_thread": 64.0}, "unknown-few", 0.6),
+        ({"registers_per_thread": 65.0}, "unknown-many", 0.6),
+    ],
+)
+def test_local_memory_is_called_a_spill_only_where_spills_are_counted(
+    other: Numbers, variant: str, confidence: float
+) -> None:
+    found = find("register-spill", {**SPILL, **other})
+    assert found is not None
+    assert (found.variant, found.confidence) == (variant, confidence)
+    assert found.max_speedup == pytest.approx(100 / max(90 * (1 - 200 / 600), 30 * (1 - 50 / 1000)))
+
+
+def test_without_the_number_of_registers_none_is_told() -> None:
+    found = find("register-spill", without(SPILL, "registers_per_thread"))
+    assert found is not None
+    assert found.variant == "unknown"
+
+
+@pytest.mark.parametrize(
     "other",
     [
         {"global_load_sectors": 3600.0},  # 200 of 4000 sectors is the threshold of 5 %.
@@ -879,6 +961,18 @@ FP64: Numbers = {
 
 def test_fp64_on_slow_part_leaves_the_other_units() -> None:
     assert bound("fp64-on-slow-part", FP64) == 100 / max(80 / 32, 10, 20)
+
+
+@pytest.mark.parametrize(
+    ("alu", "variant", "confidence", "sentence"), [(79.9, "", 0.8, "fp64"), (80.0, "alu", 0.55, "fp64-alu")]
+)
+def test_fp64_beside_an_alu_as_busy_does_not_hold_the_kernel_alone(
+    alu: float, variant: str, confidence: float, sentence: str
+) -> None:
+    both = {**FP64, **sm_parts(pipe_fp64_cycles_active=80, pipe_alu_cycles_active=alu, issue_active=10)}
+    found = find("fp64-on-slow-part", both)
+    assert found is not None
+    assert (found.variant, found.confidence, see(both).verdict.variant) == (variant, confidence, sentence)
 
 
 def test_fp64_in_fp32_still_issues_its_instructions() -> None:

@@ -11,6 +11,7 @@ from built import A100, DEVICE, ELAPSED, make_report, memory_parts, sm_parts
 from gputui.analysis.engine import Diagnosis, diagnose
 from gputui.analysis.finding import Finding
 from gputui.model.device import Device
+from gputui.render.text import gauge_rows
 
 Numbers = Mapping[str, Any]
 
@@ -571,6 +572,41 @@ def test_without_dram_nothing_is_said_of_it() -> None:
         f for f in see({**IDLE, "memory_pct": 80.0, "l1_elapsed_pct": 80.0}).findings if f.id == "l1-bandwidth"
     )
     assert (inside.variant, inside.params["dram_pct"]) == ("alone", None)
+
+
+# ------------------------
+# Reports of few metrics
+# ------------------------
+
+ONE_WAY: Numbers = {"duration": 1e5, "grid_size": 1000.0, "sm_count": 100.0, "dram_read_pct": 78.0}
+
+
+def test_one_direction_of_dram_is_told_as_at_least() -> None:
+    seen = see(ONE_WAY)
+    assert (seen.verdict.id, seen.verdict.level, seen.gauges.dram_pct) == ("memory-bound", "dram", 78.0)
+    (dram,) = (finding for finding in seen.findings if finding.id == "dram-bandwidth")
+    assert (dram.variant, dram.max_speedup, dram.evidence[0].value) == ("one-way", 93 / 78, 78.0)
+    assert [key for key, value in gauge_rows(seen) if value == 78.0] == ["memory", "dram-at-least"]
+    assert seen.gauges.dram_bytes is None  # One direction says nothing of both.
+
+
+def test_stored_percentages_win_over_peaks_worked_out() -> None:
+    worked_out = {"dram_bytes": 1e8, "device_memory_clock_khz": 1e7, "device_memory_bus_bits": 1000.0}
+    # 1e12 bytes/s of 2 * 1e10 * 125 are 40 %.
+    assert see({"duration": 1e5, **worked_out}).gauges.dram_pct == pytest.approx(40)
+    both = {"dram_read_pct": 42.0, "dram_write_pct": 9.0}
+    assert see({"duration": 1e5, **worked_out, **both}).gauges.dram_pct == 51.0
+
+
+@pytest.mark.parametrize(("used", "hit"), [(50.0, True), (79.9, True), (80.0, False), (0.0, False)])
+def test_the_used_share_may_be_told_in_percent(used: float, hit: bool) -> None:
+    stores = {"duration": 1e5, "global_store_sectors": 8e6, "global_store_requests": 1e6,
+              "store_bytes_per_sector_pct": used}  # fmt: skip
+    store = find("uncoalesced-store", stores)
+    assert (store is not None) is hit
+    if store is not None:
+        assert (store.params["used_pct"], store.params["ideal"]) == (used, pytest.approx(8 * used / 100))
+        assert (store.evidence[0].value, store.evidence[0].threshold) == (used, 80.0)
 
 
 # ----------------------------------

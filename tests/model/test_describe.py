@@ -28,9 +28,8 @@ def test_the_dictionary_has_the_word_first() -> None:
             "not found in the cache (in total).",
         ),
         (
-            "dram__bytes_read.sum.pct_of_peak_sustained_elapsed",
-            "DRAM (the GPU's main memory): bytes read "
-            "(in total, in percent of the hardware's limit over the whole run).",
+            "dram__bytes.sum.pct_of_peak_sustained_elapsed",
+            "DRAM (the GPU's main memory): bytes (in total, in percent of the hardware's limit over the whole run).",
         ),
         (
             "derived__smsp__inst_executed_op_branch_pct",

@@ -56,7 +56,7 @@ def test_the_table_and_the_sections_of_a_built_report() -> None:
         "\n\n"
         "SM (compute) 12 % · Memory 78 % · L2 cache – · DRAM 78 % · Tensor cores – · Occupancy 55 % · "
         "Warp efficiency 100 %\n\n"
-        "### 1. Main memory (DRAM) is 78 % busy: only moving fewer bytes helps much (up to 1.19×)\n"
+        "### 1. Main memory (DRAM) is 78 % busy: close to full (up to 1.19×)\n"
         in text
     )  # fmt: skip
     assert "- Evidence: `gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed` = 78 % (75 %)" in text

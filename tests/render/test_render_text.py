@@ -48,12 +48,14 @@ Tensor cores                           –
 Occupancy        ███████████           55 %
 Warp efficiency  ████████████████████  100 %
 
-1  Main memory (DRAM) is 78 % busy: only moving fewer bytes helps much                   up to 1.19×
-   Why    The best plain copies keep this road about 93 % busy, so at the bytes it moves now there
-          is little left.
-   Like   A road full of lorries: driving better does not help, fewer deliveries do.
+1  Main memory (DRAM) is 78 % busy: close to full                                        up to 1.19×
+   Why    The best plain copies keep this road about 93 % busy. More loads in flight can bring up to
+          1.19× here; beyond that only moving fewer bytes helps.
+   Like   A road full of lorries with a few gaps left: closing them helps a little, fewer deliveries
+          help more.
    Do     Fuse it with its neighbours so that intermediate results stay on the chip
           Use a smaller type in memory; read each byte once
+          Start several loads before using the first: 16 bytes each (float4), several a thread
    Check  dram__bytes falls, and the duration with it.
    Sure   Quite sure: the report shows it directly.
 """

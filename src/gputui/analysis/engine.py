@@ -42,6 +42,7 @@ WASTE = frozenset(
 
 _CONCEPTS = (
     "duration", "device_fp64_ratio", "sm_pct", "memory_pct", "dram_pct", "l2_pct", "l1_pct", "l1_elapsed_pct",
+    "dram_read_pct", "dram_write_pct",
     "tensor_pct", "tensor_type_pct", "tensor_tc_pct", "sm_count", "waves", "issue_active", "eligible_warps",
     "warp_latency", "achieved_occupancy_pct", "theoretical_occupancy_pct", "warp_execution_efficiency_pct",
     "dram_bytes", "dram_bytes_per_s", "dram_read_bytes", "dram_write_bytes", "global_store_sectors", "opcode_total",
@@ -247,6 +248,7 @@ def _gauges(facts: Facts, roofline: Roofline) -> Gauges:
         memory_pct=facts.number("memory_pct"),
         busiest_memory_pct=facts.memory,
         dram_pct=facts.levels.get("dram"),
+        dram_at_least=facts.dram_is_at_least,
         l2_pct=facts.levels.get("l2"),
         l1_pct=facts.levels.get("l1"),
         tensor_pct=facts.tensor,

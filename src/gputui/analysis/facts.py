@@ -152,11 +152,19 @@ class Facts:
             value = self.number(concept)
             if value is not None:
                 found[level] = value  # type: ignore[index]
+        if self.dram_is_at_least:
+            found["dram"] = self.number("dram_read_pct") or self.number("dram_write_pct") or 0.0
         for name in breakdown_parts(self.kernel, MEMORY_BREAKDOWN):
             level_of_part = _level_of(name)
             if level_of_part is not None and name in self.busy:
                 found[level_of_part] = max(found.get(level_of_part, 0.0), self.busy[name])
         return found
+
+    @cached_property
+    def dram_is_at_least(self) -> bool:
+        """Whether the report tells one direction alone of DRAM's use: the whole is that or more."""
+        ways = (self.number("dram_read_pct"), self.number("dram_write_pct"))
+        return self.number("dram_pct") is None and any(way is not None for way in ways)
 
     @cached_property
     def memory(self) -> float | None:
@@ -273,6 +281,19 @@ class Facts:
     def moves_data(self) -> bool:
         """Whether the busiest part of the SM is loading, storing or fetching constants rather than computing."""
         return self.top_sm_part is not None and self.top_sm_part.startswith(_DATA_MOVING_UNITS)
+
+    @cached_property
+    def alu_is_as_busy_as_fp64(self) -> bool:
+        """Whether the integer and logic pipe is as busy as the double-precision one.
+
+        FP64 instructions keep it waiting on the GPUs slow at them, but not longer than their own pipe: some of what it
+        does may be its own work.
+        """
+        use = self.number("pipe_fp64_pct")
+        alu = [
+            pct for name, pct in self.busy.items() if name.startswith(("sm__pipe_alu", "sm__inst_executed_pipe_alu"))
+        ]
+        return use is not None and max(alu, default=0.0) >= use
 
     @cached_property
     def issue(self) -> float | None:

@@ -97,6 +97,8 @@ class Gauges:
     busiest_memory_pct: float | None = None
     """The largest of the memory throughput and its levels: what the verdict goes by."""
     dram_pct: float | None = None
+    dram_at_least: bool = False
+    """The report tells one direction alone, reads or writes."""
     l2_pct: float | None = None
     l1_pct: float | None = None
     tensor_pct: float | None = None

@@ -46,6 +46,7 @@ def verdict_of(facts: Facts) -> Verdict:
         "memory_pct": facts.memory,
         "tensor_pct": facts.tensor,
         "level_pct": facts.levels.get(level) if level else None,
+        "dram_pct": facts.levels.get("dram"),
         "duration": facts.kernel.duration_ns,
         "blocks": facts.kernel.blocks,
         "sm_count": facts.sm_count,
@@ -111,10 +112,13 @@ def _variant(id: VerdictId, level: str | None, facts: Facts) -> str:
         # Where double precision is slow its instructions keep the ALU pipe waiting with them.
         slow_fp64 = (facts.number("device_fp64_ratio") or 0) >= SLOW_FP64_RATIO
         if slow_fp64 and (facts.number("pipe_fp64_pct") or 0) >= FULL_PCT:
-            return "fp64"
+            return "fp64-alu" if facts.alu_is_as_busy_as_fp64 else "fp64"
         return _PIPES.get((facts.top_sm_part or "").partition(".")[0], "other")
     if id == "memory-bound" and level == "dram" and facts.levels["dram"] < DRAM_FULL_PCT:
         return "dram-partly"
+    dram = facts.levels.get("dram", 0.0)
+    if id == "memory-bound" and level == "l2" and dram >= FULL_PCT and facts.levels["l2"] <= dram + MARGIN_PCT:
+        return "l2-dram"
     if id in ("memory-bound", "latency-bound") and level is not None:
         return level
     if id == "latency-bound" and (facts.tensor or 0) >= 40 and facts.tensor == facts.busiest:

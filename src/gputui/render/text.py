@@ -301,7 +301,7 @@ def gauge_rows(diagnosis: Diagnosis) -> tuple[tuple[str, float | None], ...]:
         ("sm", gauges.sm_pct),
         ("memory", gauges.busiest_memory_pct if gauges.memory_pct is None else gauges.memory_pct),
         cache,
-        ("dram", gauges.dram_pct),
+        ("dram-at-least" if gauges.dram_at_least else "dram", gauges.dram_pct),
         *(() if without_tensor else (("tensor", gauges.tensor_pct),)),
         ("occupancy", gauges.achieved_occupancy_pct),
         ("warps", gauges.warp_execution_efficiency_pct),

@@ -311,10 +311,16 @@ def low_ilp(facts: Facts, verdict: Verdict) -> Hit | None:
     ),
 )  # fmt: skip
 def fp64_on_slow_part(facts: Facts, verdict: Verdict) -> Hit | None:
-    """The FP64 pipe is at least 60 % busy on a GPU that runs FP64 at 1/16 of the FP32 rate or less, off DRAM's roof."""
+    """The FP64 pipe is at least 60 % busy on a GPU that runs FP64 at 1/16 of the FP32 rate or less, off DRAM's roof.
+
+    Fairly sure where the ALU pipe is as busy: how much of that is FP64's no counter tells.
+    """
     use, ratio = facts.number("pipe_fp64_pct"), facts.number("device_fp64_ratio")
     at_dram = verdict.id == "memory-bound" and verdict.level == "dram"
     if use is None or ratio is None or use < 60 or ratio < SLOW_FP64_RATIO or at_dram or facts.is_short:
         return None
     bound = facts.bound(lambda name: 1 / ratio if "fp64" in name or "pipe_alu" in name else 1.0)
-    return Hit(0.8, bound, (facts.evidence("pipe_fp64_pct", 60.0),), {"fp64_pct": use, "ratio": ratio})
+    evidence, params = (facts.evidence("pipe_fp64_pct", 60.0),), {"fp64_pct": use, "ratio": ratio}
+    if facts.alu_is_as_busy_as_fp64:
+        return Hit(0.55, bound, evidence, params, "alu")
+    return Hit(0.8, bound, evidence, params)

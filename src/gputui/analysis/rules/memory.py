@@ -20,12 +20,16 @@ DRAM_REACHABLE_PCT = 93.0
 @rule(
     "dram-bandwidth",
     "memory",
-    needs=("dram_pct",),
+    needs=("dram_pct|dram_read_pct|dram_write_pct",),
     uses=("dram_bytes_per_s", "dram_bytes", "dram_peak_bytes_per_s"),
     effects=("stall-long-scoreboard", "issue-slots", "occupancy-achieved"),
 )
 def dram_bandwidth(facts: Facts, verdict: Verdict) -> Hit | None:
-    """DRAM at 75 % or more (kernels at 77 % are bandwidth-limited), or the level that holds a memory-bound kernel."""
+    """DRAM at 75 % or more (kernels at 77 % are bandwidth-limited), or the level that holds a memory-bound kernel.
+
+    Fewer bytes are not all that helps while the best copies are 10 % faster: until there more loads in flight do too.
+    Where DRAM is not full something else may hold the kernel beside it.
+    """
     dram = facts.levels.get("dram")
     if not dram or facts.is_short:
         return None
@@ -39,18 +43,51 @@ def dram_bandwidth(facts: Facts, verdict: Verdict) -> Hit | None:
     }
     bytes_unknown = any(params[name] is None for name in ("rate", "bytes", "peak"))
     bound = max(1.0, min(DRAM_REACHABLE_PCT / dram, 100 / (facts.busiest or 1.0)))
-    variant = "partly" if dram < DRAM_FULL_PCT else "bytes-unknown" if bytes_unknown else ""
-    return Hit(0.9, bound, (facts.evidence("dram_pct", DRAM_FULL_PCT),), params, variant)
+    params["gain"] = bound
+    if facts.dram_is_at_least:
+        variant = "one-way"
+    elif dram < DRAM_FULL_PCT:
+        variant = "partly"
+    elif bound >= 1.1:
+        variant = "room"
+    else:
+        variant = "bytes-unknown" if bytes_unknown else ""
+    evidence = (facts.evidence("dram_pct|dram_read_pct|dram_write_pct", DRAM_FULL_PCT),)
+    return Hit(0.6 if dram < DRAM_FULL_PCT else 0.9, bound, evidence, params, variant)
 
 
-@rule("l2-bandwidth", "memory", needs=("l2_pct",), effects=("stall-long-scoreboard", "issue-slots"))
+@rule(
+    "l2-bandwidth",
+    "memory",
+    needs=("l2_pct",),
+    uses=("l2_load_sectors", "l2_store_sectors"),
+    effects=("stall-long-scoreboard", "issue-slots"),
+)
 def l2_bandwidth(facts: Facts, verdict: Verdict) -> Hit | None:
     """A full L2 is never done: its traffic falls with reuse in registers and shared memory."""
     if verdict.id != "memory-bound" or verdict.level != "l2" or facts.is_short:
         return None
     bound = facts.bound(lambda name: 0.0 if name.startswith(("lts__", "ltc__", "syslts__")) else 1.0)
     params = {"l2_pct": facts.levels["l2"], "dram_pct": facts.levels.get("dram")}
-    return Hit(0.5, bound, (facts.evidence("l2_pct", 60.0),), params, _alone(facts))
+    to_l2, from_l2 = (_busy(facts, f"lts__{way}_cycles_active") for way in ("xbar2lts", "lts2xbar"))
+    params |= {"to_l2_pct": to_l2, "from_l2_pct": from_l2}
+    variant = "writes" if _writes(facts, to_l2, from_l2) else _alone(facts)
+    return Hit(0.5, bound, (facts.evidence("l2_pct", 60.0),), params, variant)
+
+
+def _writes(facts: Facts, to_l2: float | None, from_l2: float | None) -> bool:
+    """The way to L2 is at least half as busy again as the way back (heuristic), and as many sectors are stored as
+    loaded, side by side: requests of scattered loads and stores fill that way too."""
+    stored, loaded = facts.number("l2_store_sectors"), facts.number("l2_load_sectors")
+    used = facts.number("store_bytes_per_sector_pct")
+    if to_l2 is None or from_l2 is None or stored is None or loaded is None or (used and used < 80):
+        return False
+    return to_l2 >= 1.5 * from_l2 and stored >= loaded
+
+
+def _busy(facts: Facts, unit: str) -> float | None:
+    """How busy this part of the breakdowns is."""
+    return max((pct for name, pct in facts.busy.items() if name.startswith(unit)), default=None)
 
 
 _ACCESSES = (
@@ -59,10 +96,26 @@ _ACCESSES = (
 """Instructions that go through L1 or shared memory, and that wider ones or reuse in registers save."""
 
 
-@rule("l1-bandwidth", "memory", needs=("l1_elapsed_pct|l1_pct",), effects=("issue-slots",))
+TURNS = 4.5
+"""A warp's access of 16 bytes a thread takes 4 turns in L1 or shared memory, the most that lie side by side."""
+
+
+@rule(
+    "l1-bandwidth",
+    "memory",
+    needs=("l1_elapsed_pct|l1_pct",),
+    uses=("tma_load_inst",),
+    effects=("issue-slots",),
+)
 def l1_bandwidth(facts: Facts, verdict: Verdict) -> Hit | None:
     """The load/store unit or L1 and shared memory hold the kernel: fewer, wider accesses help. Those saved leave their
-    issue slots to the rest."""
+    issue slots to the rest.
+
+    Where the data unit works on over 4.5 times what requests take, it is not their number: each takes many turns. Turns
+    have a peak of one a cycle, requests of one (A100, H100) or a half (GA10x, where accesses of one turn show half as
+    much), so that the ratio of the two is the least number of turns. Not of kernels with tensor work or bulk copies:
+    these take turns without such requests.
+    """
     if verdict.id != "memory-bound" or verdict.level != "l1" or facts.is_short:
         return None
     l1 = max(facts.levels.get("l1", 0.0), facts.sm or 0.0 if facts.moves_data else 0.0)
@@ -75,8 +128,12 @@ def l1_bandwidth(facts: Facts, verdict: Verdict) -> Hit | None:
 
     bound = facts.bound(factor)
     concepts = "sm_pct" if facts.moves_data and l1 == facts.sm else "l1_elapsed_pct|l1_pct"
-    params = {"l1_pct": l1, "dram_pct": facts.levels.get("dram")}
-    return Hit(0.55, bound, (facts.evidence(concepts, 60.0),), params, _alone(facts))
+    wavefronts, requests = _busy(facts, "l1tex__data_pipe_lsu_wavefronts"), _busy(facts, "l1tex__lsuin_requests")
+    turns = wavefronts / requests if wavefronts and requests else None
+    params = {"l1_pct": l1, "dram_pct": facts.levels.get("dram"), "turns": turns}
+    counted = not facts.tensor and not facts.number("tma_load_inst")
+    many = turns is not None and turns > TURNS and counted and wavefronts == _busy(facts, "l1tex__")
+    return Hit(0.55, bound, (facts.evidence(concepts, 60.0),), params, "turns" if many else _alone(facts))
 
 
 def _alone(facts: Facts) -> str:
@@ -114,6 +171,10 @@ class _Pattern:
         if got and most:
             self.evidence = (facts.evidence(f"{direction}_bytes_per_sector", 0.8 * most),)
             return got / most
+        share = facts.number(f"{direction}_bytes_per_sector_pct")
+        if share:
+            self.evidence = (facts.evidence(f"{direction}_bytes_per_sector_pct", 80.0),)
+            return share / 100
         excess, total = facts.number("l2_sectors_global_excess"), facts.number("l2_sectors_global")
         if excess is None or not total or not self.sectors:
             return None
@@ -139,6 +200,7 @@ _PATTERN_USES = (
     "l2_sectors_from_l1", "l2_sectors_global", "l2_to_l1_bytes", "global_atom_sectors", "global_red_sectors",
     "stall_long_scoreboard", "stall_lg_throttle", "stall_membar", "stall_drain", "stall_barrier", "warp_latency",
     "l2_load_sectors", "l2_store_sectors", "l2_load_requests", "l2_store_requests", "local_load_inst",
+    "load_bytes_per_sector_pct", "store_bytes_per_sector_pct",
     "local_store_inst", "tma_load_inst", "texture_sectors",
 )  # fmt: skip
 
@@ -416,6 +478,7 @@ def sum_of(facts: Facts, *concepts: str) -> float | None:
     "memory",
     needs=("local_load_sectors|local_store_sectors", "local_load_inst|local_store_inst"),
     uses=(
+        "spill_pct",
         "local_load_sectors", "local_store_sectors", "local_load_inst", "local_store_inst", "global_load_sectors",
         "global_store_sectors", "inst_executed", "registers_per_thread", "stall_long_scoreboard", "stall_lg_throttle",
         "warp_latency",
@@ -427,7 +490,12 @@ def sum_of(facts: Facts, *concepts: str) -> float | None:
 )  # fmt: skip
 def register_spill(facts: Facts, verdict: Verdict) -> Hit | None:
     """Local memory is over 5 % of the L1 sectors and at least 1 % of the instructions (two guards: small spills that
-    stay in L1 are harmless)."""
+    stay in L1 are harmless).
+
+    Newer reports tell which part of its requests are spills (H200: 100 % with capped registers, 0 % with an array
+    indexed by a variable). Without that: from 65 registers on spills are as likely as such arrays; with fewer the
+    compiler had registers left unless it was told to use no more.
+    """
     local = sum_of(facts, "local_load_sectors", "local_store_sectors")
     other = sum_of(facts, "global_load_sectors", "global_store_sectors") or 0.0
     moved, executed = sum_of(facts, "local_load_inst", "local_store_inst"), facts.number("inst_executed")
@@ -451,10 +519,27 @@ def register_spill(facts: Facts, verdict: Verdict) -> Hit | None:
     if bound is not None and verdict.id != "memory-bound" and facts.number("warp_latency"):
         # What is not spent waiting for memory does not go away with the spills.
         bound = min(bound, 1 / (1 - min(0.99, waits * share)))
-    evidence = (facts.evidence("local_load_sectors|local_store_sectors", 0.05 * (local + other)),)
+    spilled = facts.number("spill_pct")
+    evidence: tuple[Evidence, ...] = (facts.evidence("local_load_sectors|local_store_sectors", 0.05 * (local + other)),)
+    if spilled is not None:
+        evidence += (facts.evidence("spill_pct", 50.0),)
     params = {
         "share_pct": 100 * share,
         "inst_pct": 100 * inst_share,
         "registers": facts.number("registers_per_thread"),
+        "spill_pct": spilled,
     }
-    return Hit(0.8, bound, evidence, params)
+    return Hit(0.6 if spilled is None else 0.8, bound, evidence, params, _local(spilled, params["registers"]))
+
+
+def _local(spilled: float | None, registers: float | None) -> str:
+    """What is in local memory, as far as it is known; the number of registers goes into two of the texts."""
+    if spilled is not None:
+        return "" if spilled >= 50 else "indexed"
+    if registers is None:
+        return "unknown"
+    return "unknown-few" if registers <= FEW_REGISTERS else "unknown-many"
+
+
+FEW_REGISTERS = 64
+"""With so few even a block of 1024 threads fits an SM, so the compiler seldom has to spill (heuristic)."""

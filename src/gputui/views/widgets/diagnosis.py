@@ -148,7 +148,7 @@ class DiagnosisView(LinesView):
 
     def _gauge(self, id: str, value: float | None, label_cells: int, cells: int, leading: str | None) -> Line:
         label = self.words.ui(f"gauge.{id}")
-        strong = id == leading
+        strong = id.removesuffix("-at-least") == leading
         name = (fit(label, label_cells), "strong" if strong else "muted")
         if id == "tensor" and value == 0:
             return [name, (self.words.ui("not_used"), "muted")]
