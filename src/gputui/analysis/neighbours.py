@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gputui.analysis.kernel_names import identify
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from gputui.model.report import Session
 
 Linked = Callable[["Kernel", "Kernel"], bool]
+
+Known = TypeVar("Known")
 
 CONCEPTS = ("stream_id", "context_id", "device_id", "duration")
 """What is read of every launch of a report before the first question about neighbours is answered."""
@@ -48,7 +50,15 @@ class Launches:
         self._read = read
         self.read_ahead = read_ahead
         self._kinds: dict[tuple[Callable[[Kernel], bool], str | None], tuple[tuple[Kernel, ...], float]] = {}
+        self._once: dict[tuple[Kernel, ...], Any] = {}
         self.runs: dict[tuple[Linked, int], tuple[Kernel, ...]] = {}
+
+    def once(self, kernels: tuple[Kernel, ...], make: Callable[[], Known]) -> Known:
+        """What ``make`` knows of some launches, made the first time that it is asked for."""
+        if kernels not in self._once:
+            self._once[kernels] = make()
+        found: Known = self._once[kernels]
+        return found
 
     def of(self, kernel: Kernel) -> Neighbours:
         return Neighbours(self, kernel)
