@@ -1,8 +1,8 @@
 """Work that is spread over several launches, or passes over its data several times, and need not be.
 
 Most of these judge a group of launches and are told on each of them, with the same numbers; their bound is the group's:
-its time now over what the fewest bytes (and the tensor operations) of one launch would need. A report that left launches out
-(``ncu -k`` …) does not show which ran next to each other: then nothing is said of chains.
+its time now over what the fewest bytes (and the tensor operations) of one launch would need. A report that left
+launches out (``ncu -k`` …) does not show which ran next to each other: then nothing is said of chains.
 """
 
 from __future__ import annotations
