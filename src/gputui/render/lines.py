@@ -117,10 +117,13 @@ def remark_text(remark: Remark, diagnosis: Diagnosis, words: Wording) -> str:
 
 
 def claims(remarks: Iterable[Remark], diagnosis: Diagnosis, words: Wording) -> list[tuple[str, str]]:
-    """What NVIDIA's rules claim: the titles of those that get the same answer from us, and that answer."""
+    """What NVIDIA's rules claim: the titles of those that get the same answer from us, and that answer.
+
+    Those that nearly every kernel has without a loss are left to the screen and the JSON.
+    """
     titles: dict[str, list[str]] = {}
     for remark in remarks:
-        if remark.relation != "information":
+        if remark.relation != "information" and not remark.no_loss:
             title = safe((remark.rule.title or remark.rule.rule)[:_LONGEST])
             titles.setdefault(remark_text(remark, diagnosis, words), []).append(title)
     return [(", ".join(dict.fromkeys(names)), answer) for answer, names in titles.items()]
