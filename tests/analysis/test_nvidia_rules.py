@@ -129,7 +129,8 @@ FEW_WARPS: Mapping[str, float | str] = {
         ({"waves": 0.8, "grid_size": 100.0, "sm_count": 80.0}, "occupancy-blocks", {"filled_pct": 80.0}),
         ({"issue_active": 0.6, "eligible_warps": 1.5, "stall_long_scoreboard": 1.0}, "occupancy-fed",
          {"issue_pct": 60.0}),
-        ({"theoretical_occupancy_pct": 75.0, "achieved_occupancy_pct": 70.0}, "occupancy-enough", {"theoretical_pct": 75.0}),
+        ({"theoretical_occupancy_pct": 75.0, "achieved_occupancy_pct": 70.0}, "occupancy-enough",
+         {"theoretical_pct": 75.0}),
         ({"memory_pct": 76.0, "dram_pct": 76.0}, "other-limit", {}),
     ],
 )  # fmt: skip

@@ -14,7 +14,7 @@ from gputui.formats import open_report
 from gputui.model.report import Report, Session
 from gputui.render.markdown import report_markdown
 from gputui.render.schema import report_json
-from gputui.render.text import report_text
+from gputui.render.text import level_of, report_text
 from gputui.wording import LANGUAGES, wording
 
 SAMPLES = Path(__file__).parents[2] / "sample_reports"
@@ -91,3 +91,22 @@ def test_a_group_is_told_in_full_once() -> None:
         assert whole.count("F.scaled_dot_product_attention(q, k, v") == 1
         # The softmax takes longest, so the product, the scale and the other product point to it.
         assert whole.count("finding 1 of cunn") == 3
+
+
+@pytest.mark.parametrize(
+    ("command", "nvtx", "other", "level"),
+    [
+        ("ncu -o x ./program", (), "walk", "cuda"),
+        (None, (), "walk", "cuda"),
+        ("ncu -o x /usr/bin/python3 train.py", (), "walk", "pytorch"),
+        ("ncu -o x ./program", ("step",), "walk", "pytorch"),
+        ("ncu -o x ./program", (), "vectorized_elementwise_kernel<CUDAFunctor_add>", "pytorch"),
+    ],
+)
+def test_a_librarys_kernel_is_explained_for_the_program_that_calls_it(
+    command: str | None, nvtx: tuple[str, ...], other: str, level: str
+) -> None:
+    names = ["ampere_sgemm_128x64_nn", other]
+    report = make_report([BUSY, BUSY], names, names, session=Session(command_line=command))
+    report.kernels[1].nvtx = nvtx
+    assert level_of(diagnose_all(report)[0]) == level

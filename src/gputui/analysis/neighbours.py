@@ -26,6 +26,8 @@ _DROPS_KERNELS = re.compile(r"(^|\s)(-k|--kernel-(name|id|regex)|--(nvtx|range)-
 """Options of ncu that leave out launches between two of the report's; ``-c`` and ``-s`` only cut the ends off."""
 
 
+_PYTHON = re.compile(r"\bpython|\.py\b|\btorchrun\b", re.IGNORECASE)
+
 _AHEAD = 32
 """Launches that a walk reads at a time once it has gone so far."""
 
@@ -47,6 +49,7 @@ class Launches:
         self.kernels = kernels
         self.filtered = bool(session.command_line and _DROPS_KERNELS.search(session.command_line))
         self.order_known = session.command_line is not None and not self.filtered
+        self._command = session.command_line or ""
         self._read = read
         self.read_ahead = read_ahead
         self._kinds: dict[tuple[Callable[[Kernel], bool], str | None], tuple[tuple[Kernel, ...], float]] = {}
@@ -62,6 +65,13 @@ class Launches:
 
     def of(self, kernel: Kernel) -> Neighbours:
         return Neighbours(self, kernel)
+
+    @cached_property
+    def python(self) -> bool:
+        """Whether the program is Python's by its command, NVTX ranges or one of its kernels."""
+        return bool(_PYTHON.search(self._command)) or any(
+            kernel.nvtx or identity_of(kernel).library in ("aten", "inductor", "triton") for kernel in self.kernels
+        )
 
     @cached_property
     def places(self) -> dict[int, tuple[list[Kernel], int]]:

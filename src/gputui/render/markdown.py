@@ -118,12 +118,12 @@ def _kernel(
     yield ""
     yield " · ".join(f"{words.ui(f'gauge.{key}')} {units.percent(value)}" for key, value in gauge_rows(diagnosis))
     for number, finding in enumerate(diagnosis.main, 1):
-        text = words.finding(finding)
-        place = told.place_of(finding, number, kernel) if told is not None else None
-        title = text.title if place is None else told_line(text.title, place, words)
+        text = words.finding(finding, diagnosis.tags)
+        before = told.place_of(finding, number, kernel) if told is not None else None
+        title = text.title if before is None else told_line(text.title, before, words)
         yield ""
         yield f"### {number}. {escape(title)} ({gain(finding, words)})"
-        if place is not None:
+        if before is not None:
             continue
         yield ""
         place = placed(source, finding)
@@ -168,11 +168,14 @@ def _code(text: str) -> str:
 
 
 def _not_told(groups: Sequence[Sequence[Diagnosis]], words: Wording) -> Iterable[str]:
-    told = not_told(groups[0][0].not_checked if groups else (), words)
+    told = not_told(groups[0][0].not_checked, words, groups[0][0].kernel.device) if groups else not_told((), words)
     if told.what is not None:
         yield ""
         yield f"{words.text('explain.not-told')} {escape(told.what)}  "
         yield words.text("explain.not-told-command", command=f"`{told.command}`")
+    if told.version is not None:
+        yield ""
+        yield escape(told.version)
     if told.never is not None:
         yield ""
         yield f"{words.text('explain.not-told-never')} {escape(told.never)}"

@@ -102,9 +102,10 @@ def group_by_function(diagnoses: Iterable[Diagnosis]) -> list[list[Diagnosis]]:
 
 
 def level_of(diagnosis: Diagnosis) -> ReaderLevel:
-    """The reader's level that fits the kernel's library."""
+    """The reader's level that fits the kernel's library; CUDA for a library called by a program that is not Python's."""
     library = diagnosis.identity.library
-    return "triton" if library == "triton" else "cuda" if library in ("user", "cutlass", "cub-thrust") else "pytorch"
+    of_cuda = library in ("user", "cutlass", "cub-thrust") or not diagnosis.python
+    return "triton" if library == "triton" else "cuda" if of_cuda else "pytorch"
 
 
 def what_it_is(identity: KernelIdentity, words: Wording, op: TransformerOp | None = None) -> tuple[str, ...]:
@@ -169,7 +170,7 @@ def kernel_text(
     for number, finding in enumerate(diagnosis.main, 1):
         yield Text()
         place = told.place_of(finding, number, kernel) if told is not None else None
-        yield _finding(number, finding, words, level, source, place)
+        yield _finding(number, finding, diagnosis, words, level, source, place)
     yield from _lines(source, words, ascii)
     further = (*diagnosis.further, *_of_other_launches(diagnosis, launches))
     for heading, others in (("also", further), ("effects", diagnosis.effects)):
@@ -266,13 +267,14 @@ def _remarks(remarks: Sequence[Remark], diagnosis: Diagnosis, words: Wording) ->
 def _finding(
     number: int,
     finding: Finding,
+    diagnosis: Diagnosis,
     words: Wording,
     level: ReaderLevel,
     source: Source | None,
     told: tuple[int, str] | None = None,
 ) -> RenderableType:
     """A finding in full, or where it was ``told`` already in one line."""
-    text = words.finding(finding)
+    text = words.finding(finding, diagnosis.tags)
     title = text.title if told is None else told_line(text.title, told, words)
     head = Table.grid(padding=(0, 2), expand=True)
     head.add_column()
@@ -384,11 +386,13 @@ def _kernel_table(
 
 
 def _not_told(groups: Sequence[Sequence[Diagnosis]], words: Wording) -> Iterable[RenderableType]:
-    told = not_told(groups[0][0].not_checked if groups else (), words)
+    told = not_told(groups[0][0].not_checked, words, groups[0][0].kernel.device) if groups else not_told((), words)
     if told.what is not None:
         yield Text()
         yield Text(f"{words.text('explain.not-told')} {told.what}")
         yield Padding(Text(words.text("explain.not-told-command", command=told.command)), (0, 0, 0, 2))
+    if told.version is not None:
+        yield Padding(Text(told.version), (0, 0, 0, 2))
     if told.never is not None:
         if told.what is None:
             yield Text()
