@@ -6,7 +6,9 @@ import re
 import string
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from importlib import resources
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,7 @@ from gputui.model.device import Device
 from gputui.model.kernel import Kernel
 from gputui.model.metrics import Metric, Value, dictionary
 from gputui.model.report import Session
-from gputui.wording import LANGUAGES, READER_LEVELS, language_of_locale, wording
+from gputui.wording import LANGUAGES, READER_LEVELS, ReaderLevel, language_of_locale, wording
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -549,3 +551,70 @@ def test_the_language_is_the_locales(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert language_of_locale() == language
+
+
+TAGS = {"product", "attention", "inductor", "library", "half"}
+
+
+def actions_for(id: str, level: ReaderLevel, *tags: str, variant: str = "") -> tuple[str, ...]:
+    finding = finding_of(id, FIRES[id])
+    assert finding is not None
+    return wording("en").finding(replace(finding, variant=variant), tags).actions[level]
+
+
+def test_the_conditions_of_actions_are_known_and_the_same_in_both_languages() -> None:
+    conditions = [
+        {path: found.group(1) for path, text in texts(table(language)) if (found := re.match(r"\[([^\]]+)\] ", text))}
+        for language in LANGUAGES
+    ]
+    assert conditions[0] == conditions[1] != {}
+    assert all(".actions" in path for path in conditions[0])
+    assert {one.removeprefix("!") for text in conditions[0].values() for one in text.split(", ")} == TAGS
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("id", FIRES)
+def test_every_level_keeps_an_action_for_every_kind_of_kernel(id: str, language: str) -> None:
+    finding = finding_of(id, FIRES[id])
+    assert finding is not None
+    for size in range(len(TAGS) + 1):
+        for tags in combinations(sorted(TAGS), size):
+            actions = wording(language).finding(finding, tags).actions
+            for level in READER_LEVELS:
+                assert actions[level]
+                assert not any(action.startswith("[") for action in actions[level])
+
+
+def test_advice_that_cannot_apply_is_left_out() -> None:
+    told = " ".join(actions_for("dram-bandwidth", "pytorch"))
+    assert "torch.compile" in told
+    assert "bf16" in told
+    assert ".contiguous()" in told
+    assert "torch.compile" not in " ".join(actions_for("dram-bandwidth", "pytorch", "inductor"))
+    assert "bf16" not in " ".join(actions_for("dram-bandwidth", "pytorch", "half"))
+    assert ".contiguous()" not in " ".join(actions_for("dram-bandwidth", "pytorch", "library"))
+    assert actions_for("low-ilp", "pytorch", "inductor") == (
+        'torch.compile made this kernel; mode="max-autotune" tries other block sizes.',
+    )
+    sdpa = "scaled_dot_product_attention"
+    assert sdpa in " ".join(actions_for("compute-roof", "pytorch", "attention"))
+    assert sdpa not in " ".join(actions_for("compute-roof", "pytorch"))
+    few = " ".join(actions_for("small-grid", "cuda"))
+    assert "Launch more blocks" in few
+    assert "Split the loop" in few
+    assert "K dimension" not in few
+    product = " ".join(actions_for("small-grid", "cuda", "product", "library"))
+    assert "K dimension" in product
+    assert "smaller blocks" not in product
+    assert "stream-K" not in " ".join(actions_for("tail-wave", "cuda"))
+    assert "stream-K" in " ".join(actions_for("tail-wave", "cuda", "product"))
+    assert "varlen" not in " ".join(actions_for("sm-imbalance", "pytorch", "product", "library", "attention"))
+
+
+def test_full_issue_slots_have_their_own_advice() -> None:
+    finding = finding_of("compute-roof", FIRES["compute-roof"])
+    assert finding is not None
+    text = wording("en").finding(replace(finding, variant="issue"))
+    assert "another unit" not in " ".join(text.actions["cuda"])
+    assert "16 bytes with one instruction" in text.actions["cuda"][0]
+    assert "stove" not in text.analogy

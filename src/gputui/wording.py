@@ -7,9 +7,10 @@ No sentence is put together in Python; texts hold placeholders such as ``{dram_p
 from __future__ import annotations
 
 import os
+import re
 import string
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -55,6 +56,19 @@ class _Formatter(string.Formatter):
 _FORMATTER = _Formatter()
 
 
+_CONDITION = re.compile(r"\[([a-z, !]+)\] ")
+"""Before an action: ``[product, !library]`` where it is for products that are no library's."""
+
+
+def _fitting(actions: Iterable[str], tags: Collection[str]) -> Iterator[str]:
+    """The actions whose conditions hold, without them."""
+    for action in actions:
+        found = _CONDITION.match(action)
+        conditions = found.group(1).split(", ") if found is not None else []
+        if all((one.removeprefix("!") in tags) != one.startswith("!") for one in conditions):
+            yield action[found.end() :] if found is not None else action
+
+
 class Wording:
     """One language's texts."""
 
@@ -76,7 +90,8 @@ class Wording:
         """A label of the screen or of the printed text."""
         return self.text(f"ui.{key}", **params)
 
-    def finding(self, finding: Finding) -> FindingText:
+    def finding(self, finding: Finding, tags: Collection[str] = ()) -> FindingText:
+        """The texts of a finding, with the actions that fit a kernel of these ``tags`` (``Diagnosis.tags``)."""
         row = self._table["finding"][finding.id]
 
         def part(key: str) -> Any:
@@ -89,9 +104,16 @@ class Wording:
             title=fill(part("title")),
             why=fill(part("why")),
             analogy=fill(part("analogy")),
-            actions={level: tuple(fill(one) for one in part("actions")[level]) for level in READER_LEVELS},
+            actions={
+                level: tuple(fill(one) for one in _fitting(part("actions")[level], tags))
+                or (self._no_action(level, tags),)
+                for level in READER_LEVELS
+            },
             verify=fill(part("verify")),
         )
+
+    def _no_action(self, level: ReaderLevel, tags: Collection[str]) -> str:
+        return self.text(f"no-action.{'inductor' if level == 'pytorch' and 'inductor' in tags else level}")
 
     def finding_name(self, id: str) -> str:
         """A finding's short name, without numbers, for lists of what was or was not checked."""

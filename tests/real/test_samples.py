@@ -239,20 +239,22 @@ def test_attention_written_out_is_found_where_it_is() -> None:
     seen = {way: diagnoses_of(FOLDER / f"attention_{way}.ncu-rep") for way in STEPS}
     told = {way: [one for one in seen[way] if "naive-attention" in ids(one)] for way in STEPS}
     assert (told["sdpa"], told["compile"]) == ([], [])
-    (softmax,) = told["eager"]
-    found = softmax.main[0]
-    assert (softmax.identity.op_class, found.id, found.params["kernels"]) == ("softmax", "naive-attention", 4)
+    # On each of its launches, with the same words.
+    assert [one.identity.op_class for one in told["eager"]] == ["gemm", "elementwise", "softmax", "gemm"]
+    found = told["eager"][0].main[0]
+    assert (found.id, found.params["kernels"]) == ("naive-attention", 4)
+    assert all(one.main[0] == found for one in told["eager"])
     fused = next(one.kernel.duration_ns for one in seen["sdpa"] if one.identity.op_class == "attention")
     assert fused
     gained = found.params["time"] / fused
     assert gained == pytest.approx(3.5, abs=0.1)
     assert found.max_speedup is not None
-    assert gained <= found.max_speedup <= 3 * gained
+    assert gained <= found.max_speedup <= 2 * gained
 
 
 def test_the_chain_that_the_compiler_fuses_is_found_before_it_does() -> None:
     eager, compiled = (diagnoses_of(FOLDER / f"attention_{way}.ncu-rep") for way in ("sdpa", "compile"))
-    (norm,) = [one for one in eager if "elementwise-chain" in ids(one)]
+    _, norm = (one for one in eager if "elementwise-chain" in ids(one))
     found = next(one for one in norm.findings if one.id == "elementwise-chain")
     fused = next(one.kernel.duration_ns for one in compiled if "add_native_layer_norm" in one.kernel.name)
     assert fused

@@ -6,6 +6,7 @@ import pytest
 
 from gputui.analysis.finding import NotChecked
 from gputui.analysis.rules import all_rules
+from gputui.model.device import Device
 from gputui.model.metrics import dictionary
 from gputui.render.collect import NotTold, collect_command, not_told
 from gputui.wording import wording
@@ -60,7 +61,7 @@ def test_few_findings_are_named() -> None:
 
 def test_many_are_counted_by_family() -> None:
     told = not_told(unchecked(*FEW, "stall-long-scoreboard"), wording())
-    assert told.what == "5 findings (stalls 3, compute 1, memory 1)"
+    assert told.what == "5 checks (stalls 3, compute 1, memory 1)"
 
 
 def test_what_the_gpu_cannot_count_is_not_collected() -> None:
@@ -78,3 +79,16 @@ def test_nothing_unchecked_says_nothing() -> None:
 def test_every_family_has_a_name(language: str) -> None:
     for family in {rule.family for rule in all_rules().values()}:
         assert wording(language).text(f"explain.family.{family}")
+
+
+def test_pascal_takes_the_last_nsight_compute_that_knows_it() -> None:
+    pascal, volta = Device("GTX 1080", (6, 1), 20), Device("V100", (7, 0), 80)
+    told = not_told(unchecked(*FEW[:2]), wording(), pascal)
+    assert told.command == "nv-nsight-cu-cli --section SpeedOfLight --section WarpStateStats -o again YOUR_PROGRAM"
+    assert told.version is not None
+    assert "2019.5" in told.version
+    # It has no sets, and not the sections that came later.
+    assert collect_command(["Occupancy", "PmSampling", "metrics"], pascal) == (
+        "nv-nsight-cu-cli --section SpeedOfLight --section Occupancy -o again YOUR_PROGRAM"
+    )
+    assert not_told(unchecked(*FEW[:2]), wording(), volta) == not_told(unchecked(*FEW[:2]), wording())

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from built import make_report, sm_parts
 from gputui.analysis.engine import diagnose_all
+from gputui.formats import open_report
 from gputui.model.report import Report, Session
 from gputui.render.markdown import report_markdown
 from gputui.render.schema import report_json
-from gputui.render.text import report_text
+from gputui.render.text import level_of, report_text
 from gputui.wording import LANGUAGES, wording
+
+SAMPLES = Path(__file__).parents[2] / "sample_reports"
 
 BUSY = {"duration": 1e5, "sm_pct": 75.0, "memory_pct": 20.0, "dram_pct": 20.0, **sm_parts(issue_active=75)}
 SENTENCE = {
@@ -74,3 +78,35 @@ def test_what_is_told_on_another_launch_of_the_function_is_not_lost() -> None:
     rows = [{**numbers, "duration": 3e5}, {"duration": 1e5}, {**numbers, "duration": 9e4}, numbers]
     report = make_report(rows, [add, "sgemm", mul, add], session=Session(command_line="ncu -o x python x.py"))
     assert "- 2 launches pass data through memory" in printed(report)
+
+
+def test_a_group_is_told_in_full_once() -> None:
+    report = open_report(SAMPLES / "attention_eager.ncu-rep")
+    try:
+        text = printed(report)
+        markdown = report_markdown(report, diagnose_all(report), wording("en")).replace("\\", "")
+    finally:
+        report.close()
+    for whole in (text, markdown):
+        assert whole.count("F.scaled_dot_product_attention(q, k, v") == 1
+        # The softmax takes longest, so the product, the scale and the other product point to it.
+        assert whole.count("finding 1 of cunn") == 3
+
+
+@pytest.mark.parametrize(
+    ("command", "nvtx", "other", "level"),
+    [
+        ("ncu -o x ./program", (), "walk", "cuda"),
+        (None, (), "walk", "cuda"),
+        ("ncu -o x /usr/bin/python3 train.py", (), "walk", "pytorch"),
+        ("ncu -o x ./program", ("step",), "walk", "pytorch"),
+        ("ncu -o x ./program", (), "vectorized_elementwise_kernel<CUDAFunctor_add>", "pytorch"),
+    ],
+)
+def test_a_librarys_kernel_is_explained_for_the_program_that_calls_it(
+    command: str | None, nvtx: tuple[str, ...], other: str, level: str
+) -> None:
+    names = ["ampere_sgemm_128x64_nn", other]
+    report = make_report([BUSY, BUSY], names, names, session=Session(command_line=command))
+    report.kernels[1].nvtx = nvtx
+    assert level_of(diagnose_all(report)[0]) == level

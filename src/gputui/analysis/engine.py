@@ -56,7 +56,8 @@ class Diagnosis:
 
     ``findings`` are ranked, validity apart in ``validity``; ``explained`` names, per finding id, the finding that
     explains it. ``transformer_op`` is the step of a transformer that the kernel belongs to, where that is known;
-    ``expected`` the side of the roofline where its kind belongs.
+    ``expected`` the side of the roofline where its kind belongs; ``python`` whether the report is of a Python program, as
+    far as it tells.
     """
 
     kernel: Kernel
@@ -70,6 +71,21 @@ class Diagnosis:
     validity: tuple[Finding, ...]
     explained: dict[str, str]
     not_checked: tuple[NotChecked, ...]
+    python: bool
+
+    @property
+    def tags(self) -> frozenset[str]:
+        """What advice depends on: a ``product`` of matrices, near ``attention``, made by ``inductor``, of a ``library``
+        that nobody changes, in ``half`` precision or less already."""
+        identity, op = self.identity, self.transformer_op
+        told = {
+            "product": identity.op_class in ("gemm", "gemv", "conv"),
+            "attention": op in _ATTENTION_OPS or (op is None and identity.op_class in ("gemm", "softmax", "attention")),
+            "inductor": identity.library == "inductor",
+            "library": identity.library in ("cublas", "cudnn"),
+            "half": identity.precision in ("bf16", "fp16", "fp8", "fp4", "int8", "int4"),
+        }
+        return frozenset(tag for tag, holds in told.items() if holds)
 
     @property
     def main(self) -> tuple[Finding, ...]:
@@ -103,6 +119,7 @@ class Diagnosis:
 
 
 _TOLD_IN_FULL = 3
+_ATTENTION_OPS = ("attention-scores", "softmax", "attention-values", "attention-fused")
 
 
 def diagnose(
@@ -146,6 +163,7 @@ def diagnose(
         validity=tuple(finding for finding in found if finding.family == "validity"),
         explained=explained,
         not_checked=tuple(not_checked),
+        python=facts.neighbours.launches.python,
     )
 
 

@@ -28,6 +28,8 @@ class Finding:
     where the report cannot bound it. ``confidence`` is 0 to 1. ``params`` fill the text. ``effects`` are the ids of
     findings that this one explains: they rank behind it. ``family`` is the rule's (``"memory"``, ``"validity"`` …).
     ``variant`` picks other forms of its texts (``why-<variant>``) where they exist: another case of the same finding.
+    ``group`` are the launches (``Kernel.index``) that a finding about several is told on, each time with the same
+    numbers; empty where it is about this launch alone.
     An ``option`` is what else the GPU offers and no cause: whatever it could gain, nothing is wrong without it.
     """
 
@@ -40,6 +42,7 @@ class Finding:
     effects: tuple[str, ...] = ()
     variant: str = ""
     option: bool = False
+    group: tuple[int, ...] = ()
 
     @property
     def severity(self) -> Severity:

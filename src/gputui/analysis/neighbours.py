@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gputui.analysis.kernel_names import identify
 
@@ -17,12 +17,16 @@ if TYPE_CHECKING:
 
 Linked = Callable[["Kernel", "Kernel"], bool]
 
+Known = TypeVar("Known")
+
 CONCEPTS = ("stream_id", "context_id", "device_id", "duration")
 """What is read of every launch of a report before the first question about neighbours is answered."""
 
 _DROPS_KERNELS = re.compile(r"(^|\s)(-k|--kernel-(name|id|regex)|--(nvtx|range)-(include|exclude|filter))(?=[\s=:]|$)")
 """Options of ncu that leave out launches between two of the report's; ``-c`` and ``-s`` only cut the ends off."""
 
+
+_PYTHON = re.compile(r"\bpython|\.py\b|\btorchrun\b", re.IGNORECASE)
 
 _AHEAD = 32
 """Launches that a walk reads at a time once it has gone so far."""
@@ -45,13 +49,29 @@ class Launches:
         self.kernels = kernels
         self.filtered = bool(session.command_line and _DROPS_KERNELS.search(session.command_line))
         self.order_known = session.command_line is not None and not self.filtered
+        self._command = session.command_line or ""
         self._read = read
         self.read_ahead = read_ahead
         self._kinds: dict[tuple[Callable[[Kernel], bool], str | None], tuple[tuple[Kernel, ...], float]] = {}
+        self._once: dict[tuple[Kernel, ...], Any] = {}
         self.runs: dict[tuple[Linked, int], tuple[Kernel, ...]] = {}
+
+    def once(self, kernels: tuple[Kernel, ...], make: Callable[[], Known]) -> Known:
+        """What ``make`` knows of some launches, made the first time that it is asked for."""
+        if kernels not in self._once:
+            self._once[kernels] = make()
+        found: Known = self._once[kernels]
+        return found
 
     def of(self, kernel: Kernel) -> Neighbours:
         return Neighbours(self, kernel)
+
+    @cached_property
+    def python(self) -> bool:
+        """Whether the program is Python's by its command, NVTX ranges or one of its kernels."""
+        return bool(_PYTHON.search(self._command)) or any(
+            kernel.nvtx or identity_of(kernel).library in ("aten", "inductor", "triton") for kernel in self.kernels
+        )
 
     @cached_property
     def places(self) -> dict[int, tuple[list[Kernel], int]]:

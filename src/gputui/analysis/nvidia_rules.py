@@ -12,7 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from gputui.analysis.facts import Facts
 from gputui.analysis.rules import all_rules
+from gputui.analysis.rules.occupancy import LOW_PCT
 
 if TYPE_CHECKING:
     from gputui.analysis.engine import Diagnosis
@@ -39,6 +41,11 @@ class Remark:
     number: int | None = None
     estimate: str = ""
     params: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def no_loss(self) -> bool:
+        """Of a kind that NVIDIA has for nearly every kernel, and that costs nothing here."""
+        return self.relation == "differs" and self.finding in _NO_LOSS
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +94,7 @@ _TABLE = (
     _Row("AchievedOccupancy", "", ("occupancy-achieved", "tail-wave", "sm-imbalance", "small-grid")),
     _Row("Occupancy", "not impacted by any", relation="information", reason="describes"),
     _Row("LaunchConfiguration", "^Block Size", ("partial-warp",)),
+    _Row("LaunchConfiguration", "__syncthreads", ("few-blocks",)),
     _Row("LaunchConfiguration", "^Small Grid", ("small-grid",)),
     _Row("LaunchConfiguration", "Tail Effect|wave of thread blocks", ("tail-wave",)),
     _Row("FPInstructions", "", ("unfused-math",), why_not="fused"),
@@ -105,9 +113,23 @@ _TABLE = (
     _Row("WorkloadImbalance", "", ("sm-imbalance", "tail-wave", "small-grid")),
 )  # fmt: skip
 
-_LATENCY_FAMILIES = ("occupancy", "stalls")
+_STALLS = {
+    "math-pipe-throttle": ("stall-math-pipe", "pipe-saturated", "fp64-on-slow-part", "tensor-roof"),
+    "no-instructions": ("stall-no-instruction",),
+    "branch-resolving": ("stall-branch",),
+    "warpgroup-arrive": ("stall-gmma",),
+}
+"""Stalls that ours have under another id, or that another finding of ours says as well."""
+_NO_LOSS = ("unfused-math", "l2-compression")
+_LATENCY_FAMILIES = frozenset({"occupancy", "stalls"})
+_PAUSES = 0.1
+"""The share of the time at barriers from which few blocks count: few-blocks' own line."""
 _GUARDED_BY_LENGTH = ("memory", "compute", "launch", "occupancy", "stalls")
 _TILED = ("gemm", "attention", "conv")
+_NOTHING = 1.005
+"""A bound below this reads as 1.00."""
+_LEFT_OUT_PCT = 2.0
+"""NVIDIA's memory figure leaves out a level that is this much busier."""
 _ABOVE = 1.1
 """NVIDIA's estimate is called too high where it exceeds our bound by this."""
 
@@ -146,7 +168,7 @@ def _row_of(rule: RuleResult) -> _Row | None:
     if rule.rule.startswith("CPIStall"):
         name = rule.title or rule.rule
         row = next((row for row in _TABLE if row.rule == "CPIStall" and re.search(row.pattern, name, re.I)), None)
-        return row or _Row("CPIStall", "", (stall_finding(name),), reason="stall")
+        return row or _Row("CPIStall", "", stall_findings(name), reason="stall")
     if rule.rule in ("Occupancy", "TheoreticalOccupancy") and "not impacted by any" not in rule.message:
         limits = [row.findings for row in _OCCUPANCY if re.search(row.pattern, rule.message)]
         return _Row(rule.rule, "", tuple(dict.fromkeys(id for ids in limits for id in ids))) if limits else None
@@ -156,10 +178,11 @@ def _row_of(rule: RuleResult) -> _Row | None:
     return None
 
 
-def stall_finding(title: str) -> str:
-    """The id of ours for a stall as NVIDIA's titles spell it: Long Scoreboard Stalls, long_scoreboard."""
+def stall_findings(title: str) -> tuple[str, ...]:
+    """The ids of ours for a stall as NVIDIA's titles spell it: Long Scoreboard Stalls, long_scoreboard."""
     name = re.sub(r"^CPI Stall|\bStalls?$|['\"]", "", title, flags=re.I).strip().lower()
-    return "stall-" + re.sub(r"[\s_]+", "-", name)
+    name = re.sub(r"[\s_]+", "-", name)
+    return _STALLS.get(name, (f"stall-{name}",))
 
 
 def _held_against(rule: RuleResult, ids: Sequence[str], diagnosis: Diagnosis) -> Remark:
@@ -173,8 +196,14 @@ def _held_against(rule: RuleResult, ids: Sequence[str], diagnosis: Diagnosis) ->
     unchecked = {one.id: one for one in diagnosis.not_checked}
     if all(id in unchecked for id in ids):
         return Remark(rule, "not-checked", "not-checked", ids[0])
-    reason = _why_not(ids, diagnosis)
-    return Remark(rule, "differs", reason, ids[0], params=_verdict(diagnosis))
+    reason, numbers = _why_not(ids, diagnosis)
+    # How many warps fit is set by the launch, and no effect of anything.
+    limiter = all_rules()[ids[0]].family == "occupancy" and ids[0] != "occupancy-achieved"
+    if not limiter and reason not in ("too-short", "by-design"):
+        for number, cause in enumerate(diagnosis.main, 1):
+            if cause.severity != "info" and set(cause.effects) & set(ids):
+                return Remark(rule, "effect", "symptom", ids[0], params={"cause": cause.id, "number": number})
+    return Remark(rule, "differs", reason, ids[0], params={**_verdict(diagnosis), **numbers})
 
 
 def _with_finding(rule: RuleResult, finding: Finding, diagnosis: Diagnosis) -> Remark:
@@ -194,32 +223,62 @@ def _estimate(rule: RuleResult, finding: Finding) -> str:
     if not rule.speedup_pct:
         return ""
     claimed = 1 / (1 - min(rule.speedup_pct, 99.0) / 100)
+    bound = finding.max_speedup
+    nothing = "-nothing" if bound is not None and bound < _NOTHING else ""
     if not rule.speedup_is_global:
-        return "local" if finding.max_speedup is None else "local-bounded"
-    if finding.max_speedup is not None and claimed > _ABOVE * finding.max_speedup:
-        return "above"
-    return ""
+        return "local" if bound is None else f"local{nothing or '-bounded'}"
+    return f"above{nothing}" if bound is not None and claimed > _ABOVE * bound else ""
 
 
-def _why_not(ids: Sequence[str], diagnosis: Diagnosis) -> str:
-    """Why ours did not find what was checked."""
+def _why_not(ids: Sequence[str], diagnosis: Diagnosis) -> tuple[str, dict[str, float]]:
+    """Why ours did not find what was checked, and the numbers that tell it."""
     families = {all_rules()[id].family for id in ids}
     if any(one.id == "too-short" for one in diagnosis.validity) and families & set(_GUARDED_BY_LENGTH):
-        return "too-short"
-    if families <= set(_LATENCY_FAMILIES):
-        if diagnosis.verdict.id == "tensor-bound" or (
-            diagnosis.identity.op_class in _TILED and diagnosis.gauges.tensor_pct
-        ):
-            return "by-design"
-        if diagnosis.verdict.id in ("memory-bound", "compute-bound", "balanced"):
-            return "other-limit"
-    return "tail" if tuple(ids) == ("tail-wave",) else "below-line"
+        return "too-short", {}
+    facts = Facts(diagnosis.kernel)
+    waves, theoretical = facts.number("waves"), facts.number("theoretical_occupancy_pct")
+    if ids[0] == "few-blocks":
+        barrier = facts.stall_share("barrier")
+        if barrier is not None and barrier <= _PAUSES:
+            return "blocks-barriers", {"barrier_pct": 100 * barrier}
+    elif not families & _LATENCY_FAMILIES:
+        return "tail" if tuple(ids) == ("tail-wave",) else "below-line", {}
+    if diagnosis.verdict.id == "tensor-bound" or (
+        diagnosis.identity.op_class in _TILED and diagnosis.gauges.tensor_pct
+    ):
+        return "by-design", {}
+    if diagnosis.verdict.id in ("memory-bound", "compute-bound", "balanced"):
+        return "other-limit", {}
+    if ids[0] == "few-blocks" and waves is not None and waves >= 1:
+        return "blocks-no-room", {}
+    if "occupancy" in families and waves is not None and waves < 1:
+        return "occupancy-blocks", {"filled_pct": 100 * waves}
+    if "occupancy" in families and facts.fed and facts.issue is not None:
+        return "occupancy-fed", {"issue_pct": 100 * facts.issue}
+    if "occupancy" in families and ids[0] != "occupancy-achieved" and theoretical and theoretical >= LOW_PCT:
+        return "occupancy-enough", {"theoretical_pct": theoretical}
+    return "below-line", {}
 
 
 def _other_verdict(rule: RuleResult, diagnosis: Diagnosis) -> Remark:
+    """The numbers that the verdict goes by, where NVIDIA's rule goes by others."""
     if diagnosis.verdict.id == "unknown":
         return Remark(rule, "not-checked", "verdict-unknown")
-    return Remark(rule, "differs", "other-verdict", params=_verdict(diagnosis))
+    gauges, kernel = diagnosis.gauges, diagnosis.kernel
+    numbers = {
+        "sm_pct": gauges.sm_pct, "memory_pct": gauges.memory_pct, "busiest_pct": gauges.busiest_memory_pct,
+        "filled_pct": 100 * (kernel.number("waves") or 0.0),
+    }  # fmt: skip
+    reason = "other-verdict"
+    if rule.title == "Small Grid" and 0 < (kernel.number("waves") or 0.0) < 1:
+        reason = "other-verdict-blocks"
+    elif gauges.sm_pct is None or gauges.memory_pct is None:
+        reason = "other-verdict-unknown"
+    elif (gauges.busiest_memory_pct or 0.0) > gauges.memory_pct + _LEFT_OUT_PCT:
+        reason = "other-verdict-level"
+    elif diagnosis.verdict.level == "l1" and Facts(kernel).moves_data:
+        reason = "other-verdict-loads"
+    return Remark(rule, "differs", reason, params={**_verdict(diagnosis), **numbers})
 
 
 def _verdict(diagnosis: Diagnosis) -> dict[str, Any]:

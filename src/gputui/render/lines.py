@@ -13,8 +13,32 @@ if TYPE_CHECKING:
     from gputui.analysis.finding import Finding
     from gputui.analysis.nvidia_rules import Remark
     from gputui.analysis.source import Flag, HotLine, Place, Source
+    from gputui.model.kernel import Kernel
     from gputui.model.report import Report
     from gputui.wording import Wording
+
+
+class Told:
+    """The findings about several launches that one output has told in full: each kind of group is told once.
+
+    Groups are of one kind where as many launches of the same function are in them: the layers of a model.
+    """
+
+    def __init__(self, diagnoses: Iterable[Diagnosis]) -> None:
+        self._functions = {diagnosis.kernel.index: diagnosis.kernel.demangled for diagnosis in diagnoses}
+        self._told: dict[tuple[str, int, str], tuple[int, str]] = {}
+
+    def place_of(self, finding: Finding, number: int, kernel: Kernel) -> tuple[int, str] | None:
+        """Number and kernel under which the group was told; ``None`` where it has to be told now, as this number."""
+        if not finding.group:
+            return None
+        size = len(finding.group)
+        place = self._told.get((finding.id, size, kernel.demangled))
+        if place is None:
+            for index in finding.group:
+                self._told.setdefault((finding.id, size, self._functions.get(index, "")), (number, kernel.name))
+        return place
+
 
 MOST_READ = 50
 """Functions whose slowest launch is told with its source lines and NVIDIA's remarks: reading them takes some 20 ms."""
@@ -93,10 +117,13 @@ def remark_text(remark: Remark, diagnosis: Diagnosis, words: Wording) -> str:
 
 
 def claims(remarks: Iterable[Remark], diagnosis: Diagnosis, words: Wording) -> list[tuple[str, str]]:
-    """What NVIDIA's rules claim: the titles of those that get the same answer from us, and that answer."""
+    """What NVIDIA's rules claim: the titles of those that get the same answer from us, and that answer.
+
+    Those that nearly every kernel has without a loss are left to the screen and the JSON.
+    """
     titles: dict[str, list[str]] = {}
     for remark in remarks:
-        if remark.relation != "information":
+        if remark.relation != "information" and not remark.no_loss:
             title = safe((remark.rule.title or remark.rule.rule)[:_LONGEST])
             titles.setdefault(remark_text(remark, diagnosis, words), []).append(title)
     return [(", ".join(dict.fromkeys(names)), answer) for answer, names in titles.items()]

@@ -10,6 +10,7 @@ from gputui import units
 from gputui.render.collect import not_told
 from gputui.render.lines import (
     MOST_READ,
+    Told,
     claims,
     code_of,
     line_name,
@@ -19,7 +20,16 @@ from gputui.render.lines import (
     remarks_of,
     source_of,
 )
-from gputui.render.text import SHOWN_LINES, expectation, gain, gauge_rows, group_by_function, level_of, sureness
+from gputui.render.text import (
+    SHOWN_LINES,
+    expectation,
+    gain,
+    gauge_rows,
+    group_by_function,
+    level_of,
+    sureness,
+    told_line,
+)
 from gputui.terminal import safe
 
 if TYPE_CHECKING:
@@ -66,11 +76,12 @@ def report_markdown(
             f"| {units.share(share)} | {units.duration(time)} | {escape(launches[0].kernel.name)}{count} "
             f"| {words.verdict_name(launches[0].verdict.id)} |"
         )
+    told = Told(diagnoses)
     for number, launches in enumerate(groups):
         first = launches[0]
         read = number < MOST_READ
         source, remarks = (source_of(report, first), remarks_of(report, first)) if read else (None, ())
-        lines += ["", kernel_markdown(first, words, level, source=source, remarks=remarks)]
+        lines += ["", kernel_markdown(first, words, level, source=source, remarks=remarks, told=told)]
     lines += _not_told(groups, words)
     return "\n".join(lines).rstrip() + "\n"
 
@@ -82,13 +93,19 @@ def kernel_markdown(
     *,
     source: Source | None = None,
     remarks: Sequence[Remark] = (),
+    told: Told | None = None,
 ) -> str:
     """One kernel: sentence, gauges, findings with their evidence, its hottest lines, NVIDIA's remarks."""
-    return "\n".join(_kernel(diagnosis, words, level or level_of(diagnosis), source, remarks))
+    return "\n".join(_kernel(diagnosis, words, level or level_of(diagnosis), source, remarks, told))
 
 
 def _kernel(
-    diagnosis: Diagnosis, words: Wording, level: ReaderLevel, source: Source | None, remarks: Sequence[Remark]
+    diagnosis: Diagnosis,
+    words: Wording,
+    level: ReaderLevel,
+    source: Source | None,
+    remarks: Sequence[Remark],
+    told: Told | None,
 ) -> Iterable[str]:
     kernel = diagnosis.kernel
     yield f"## {escape(kernel.name)} · {units.duration(kernel.duration_ns)}"
@@ -101,9 +118,13 @@ def _kernel(
     yield ""
     yield " · ".join(f"{words.ui(f'gauge.{key}')} {units.percent(value)}" for key, value in gauge_rows(diagnosis))
     for number, finding in enumerate(diagnosis.main, 1):
-        text = words.finding(finding)
+        text = words.finding(finding, diagnosis.tags)
+        before = told.place_of(finding, number, kernel) if told is not None else None
+        title = text.title if before is None else told_line(text.title, before, words)
         yield ""
-        yield f"### {number}. {escape(text.title)} ({gain(finding, words)})"
+        yield f"### {number}. {escape(title)} ({gain(finding, words)})"
+        if before is not None:
+            continue
         yield ""
         place = placed(source, finding)
         if place is not None:
@@ -147,11 +168,14 @@ def _code(text: str) -> str:
 
 
 def _not_told(groups: Sequence[Sequence[Diagnosis]], words: Wording) -> Iterable[str]:
-    told = not_told(groups[0][0].not_checked if groups else (), words)
+    told = not_told(groups[0][0].not_checked, words, groups[0][0].kernel.device) if groups else not_told((), words)
     if told.what is not None:
         yield ""
         yield f"{words.text('explain.not-told')} {escape(told.what)}  "
         yield words.text("explain.not-told-command", command=f"`{told.command}`")
+    if told.version is not None:
+        yield ""
+        yield escape(told.version)
     if told.never is not None:
         yield ""
         yield f"{words.text('explain.not-told-never')} {escape(told.never)}"

@@ -164,7 +164,7 @@ def _place_json(line: HotLine) -> dict[str, Any]:
 
 
 def _finding_json(finding: Finding, diagnosis: Diagnosis, words: Wording, place: Place | None) -> dict[str, Any]:
-    text = words.finding(finding)
+    text = words.finding(finding, diagnosis.tags)
     return {
         "id": finding.id,
         "family": finding.family,
@@ -204,7 +204,7 @@ def _not_told(report: Report, diagnoses: list[Diagnosis]) -> list[dict[str, Any]
             "id": one.id,
             "needs": list(one.needs),
             "available": one.available,
-            "command": collect_command(one.sections) if one.available else None,
+            "command": collect_command(one.sections, diagnoses[0].kernel.device) if one.available else None,
         }
         for one in unchecked[0].values()
         if one.id in everywhere

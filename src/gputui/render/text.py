@@ -15,6 +15,7 @@ from gputui.paint.bars import bar
 from gputui.paint.grid import shorten
 from gputui.render.collect import not_told
 from gputui.render.lines import (
+    Told,
     claims,
     code_of,
     line_name,
@@ -75,11 +76,12 @@ def report_text(
         yield Text()
         yield Text(words.text("explain.kernels"), style="bold")
         yield _kernel_table(groups, total, words, ascii)
+    told = Told(diagnoses)
     for launches in groups[:SHOWN_KERNELS]:
         yield Text()
         source, remarks = source_of(report, launches[0]), remarks_of(report, launches[0])
         yield from kernel_text(
-            launches[0], words, level, launches=launches, source=source, remarks=remarks, ascii=ascii
+            launches[0], words, level, launches=launches, source=source, remarks=remarks, told=told, ascii=ascii
         )
     if len(groups) > SHOWN_KERNELS:
         yield Text()
@@ -100,9 +102,10 @@ def group_by_function(diagnoses: Iterable[Diagnosis]) -> list[list[Diagnosis]]:
 
 
 def level_of(diagnosis: Diagnosis) -> ReaderLevel:
-    """The reader's level that fits the kernel's library."""
+    """The reader's level that fits the kernel's library; CUDA for a library called by a program that is not Python's."""
     library = diagnosis.identity.library
-    return "triton" if library == "triton" else "cuda" if library in ("user", "cutlass", "cub-thrust") else "pytorch"
+    of_cuda = library in ("user", "cutlass", "cub-thrust") or not diagnosis.python
+    return "triton" if library == "triton" else "cuda" if of_cuda else "pytorch"
 
 
 def what_it_is(identity: KernelIdentity, words: Wording, op: TransformerOp | None = None) -> tuple[str, ...]:
@@ -130,6 +133,7 @@ def kernel_text(
     launches: Sequence[Diagnosis] = (),
     source: Source | None = None,
     remarks: Sequence[Remark] = (),
+    told: Told | None = None,
     ascii: bool = False,
 ) -> Iterable[RenderableType]:
     """One kernel explained: sentence, gauges, up to three findings, its hottest lines, NVIDIA's remarks, notes."""
@@ -165,7 +169,8 @@ def kernel_text(
         yield Padding(Text(words.text(f"explain.{key}")), (1, 0, 0, 0))
     for number, finding in enumerate(diagnosis.main, 1):
         yield Text()
-        yield _finding(number, finding, words, level, source)
+        place = told.place_of(finding, number, kernel) if told is not None else None
+        yield _finding(number, finding, diagnosis, words, level, source, place)
     yield from _lines(source, words, ascii)
     further = (*diagnosis.further, *_of_other_launches(diagnosis, launches))
     for heading, others in (("also", further), ("effects", diagnosis.effects)):
@@ -184,13 +189,19 @@ def kernel_text(
 
 
 def _of_other_launches(diagnosis: Diagnosis, launches: Sequence[Diagnosis]) -> Iterable[Finding]:
-    """What is told of a group of launches is told once, and that may be on a launch other than the one explained."""
+    """What is told of a group of launches, where the one explained is in no group and others of its function are."""
     known = {finding.id for finding in diagnosis.findings}
     for launch in launches:
         for finding in launch.main:
             if finding.family == "fusion" and finding.id not in known:
                 known.add(finding.id)
                 yield finding
+
+
+def told_line(title: str, told: tuple[int, str], words: Wording) -> str:
+    """The title of a finding that stands in full under another kernel, and where."""
+    number, kernel = told
+    return words.text("explain.told", title=title, number=number, kernel=shorten(safe(kernel), _NAME_CELLS))
 
 
 def gain(finding: Finding, words: Wording) -> str:
@@ -256,16 +267,24 @@ def _remarks(remarks: Sequence[Remark], diagnosis: Diagnosis, words: Wording) ->
 
 
 def _finding(
-    number: int, finding: Finding, words: Wording, level: ReaderLevel, source: Source | None
+    number: int,
+    finding: Finding,
+    diagnosis: Diagnosis,
+    words: Wording,
+    level: ReaderLevel,
+    source: Source | None,
+    told: tuple[int, str] | None = None,
 ) -> RenderableType:
-    text = words.finding(finding)
+    """A finding in full, or where it was ``told`` already in one line."""
+    text = words.finding(finding, diagnosis.tags)
+    title = text.title if told is None else told_line(text.title, told, words)
     head = Table.grid(padding=(0, 2), expand=True)
     head.add_column()
     head.add_column(ratio=1)
     head.add_column(no_wrap=True, justify="right")
-    head.add_row(
-        Text(f"{number}", style="bold"), Text(text.title, style="bold"), Text(gain(finding, words), "bold green")
-    )
+    head.add_row(Text(f"{number}", style="bold"), Text(title, style="bold"), Text(gain(finding, words), "bold green"))
+    if told is not None:
+        return head
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True, style="dim")
     table.add_column(overflow="fold")
@@ -370,11 +389,13 @@ def _kernel_table(
 
 
 def _not_told(groups: Sequence[Sequence[Diagnosis]], words: Wording) -> Iterable[RenderableType]:
-    told = not_told(groups[0][0].not_checked if groups else (), words)
+    told = not_told(groups[0][0].not_checked, words, groups[0][0].kernel.device) if groups else not_told((), words)
     if told.what is not None:
         yield Text()
         yield Text(f"{words.text('explain.not-told')} {told.what}")
         yield Padding(Text(words.text("explain.not-told-command", command=told.command)), (0, 0, 0, 2))
+    if told.version is not None:
+        yield Padding(Text(told.version), (0, 0, 0, 2))
     if told.never is not None:
         if told.what is None:
             yield Text()

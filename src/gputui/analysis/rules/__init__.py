@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """What a rule found; the rest of the ``Finding`` is the rule's own."""
+    """What a rule found; the rest of the ``Finding`` is the rule's own. The bound of a ``group`` is the group's."""
 
     confidence: float
     max_speedup: float | None
     evidence: tuple[Evidence, ...] = ()
     params: Mapping[str, Any] = field(default_factory=dict)
     variant: str = ""
+    group: tuple[int, ...] = ()
 
 
 Check = Callable[["Facts", "Verdict"], "Hit | None"]
@@ -66,11 +67,13 @@ class Rule:
     def finding(self, hit: Hit, facts: Facts) -> Finding:
         bound = hit.max_speedup
         if bound is not None:
-            bound = max(1.0, min(bound, facts.most_gain)) if math.isfinite(bound) else None
+            most = math.inf if hit.group else facts.most_gain
+            bound = max(1.0, min(bound, most)) if math.isfinite(bound) else None
         confidence = round(hit.confidence, 2)
         return Finding(
-            self.id, self.family, confidence, bound, hit.evidence, hit.params, self.effects, hit.variant, self.option
-        )
+            self.id, self.family, confidence, bound, hit.evidence, hit.params, self.effects, hit.variant, self.option,
+            hit.group,
+        )  # fmt: skip
 
 
 RULES: dict[str, Rule] = {}

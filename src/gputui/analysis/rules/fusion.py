@@ -1,20 +1,22 @@
 """Work that is spread over several launches, or passes over its data several times, and need not be.
 
-Most of these judge a group of launches and are told once, on its longest kernel; their bound is the group's: its time
-now over what the fewest bytes (and the tensor operations) of one launch would need. A report that left launches out
-(``ncu -k`` …) does not show which ran next to each other: then nothing is said of chains.
+Most of these judge a group of launches and are told on each of them, with the same numbers; their bound is the group's:
+its time now over what the fewest bytes (and the tensor operations) of one launch would need. A report that left
+launches out (``ncu -k`` …) does not show which ran next to each other: then nothing is said of chains.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
-from gputui.analysis.facts import Facts
+from gputui.analysis.facts import EMPTY_KERNEL_NS, Facts
 from gputui.analysis.finding import Evidence, Verdict
 from gputui.analysis.neighbours import identity_of, outermost_range, same_pass
 from gputui.analysis.roofline import roofline_of
 from gputui.analysis.rules import Hit, rule
 from gputui.analysis.rules.memory import DRAM_REACHABLE_PCT, sum_of
+from gputui.analysis.rules.tensor import ATTENTION_REACHABLE
 from gputui.analysis.transformer import is_decode_product, sizes_known, written_attention, written_bytes
 from gputui.analysis.verdict import FULL_PCT
 from gputui.model.kernel import Kernel
@@ -30,15 +32,19 @@ class _Group:
 
     kernels: tuple[Kernel, ...]
 
-    @property
+    @cached_property
+    def indexes(self) -> tuple[int, ...]:
+        return tuple(kernel.index for kernel in self.kernels)
+
+    @cached_property
     def time(self) -> float:
         return sum(kernel.duration_ns or 0.0 for kernel in self.kernels)
 
-    @property
+    @cached_property
     def longest(self) -> Kernel:
         return max(self.kernels, key=lambda kernel: kernel.duration_ns or 0.0)
 
-    @property
+    @cached_property
     def passed_on(self) -> tuple[float, ...]:
         """What each launch but the last writes for the next."""
         return tuple(written_bytes(kernel) or 0.0 for kernel in self.kernels[:-1])
@@ -48,11 +54,16 @@ class _Group:
         """One write and one read of each intermediate result."""
         return 2 * sum(self.passed_on)
 
-    @property
+    @cached_property
     def moved(self) -> float:
         return sum(kernel.number(concept) or 0.0 for kernel in self.kernels for concept in _BYTES)
 
-    @property
+    @cached_property
+    def most(self) -> float:
+        """The bytes of the launch that moves most."""
+        return max((kernel.number("dram_bytes") or 0.0 for kernel in self.kernels), default=0.0)
+
+    @cached_property
     def remaining(self) -> float:
         """The least that one launch must move at DRAM: what the first reads, what the last writes, and what is new to
         the others. A read as large as something that the chain has read or written before may be that once more (the
@@ -71,9 +82,10 @@ class _Group:
         """The time now over that of the remaining bytes at the rate that DRAM reaches, or of other work if longer."""
         peak = next(filter(None, map(_dram_peak, self.kernels)), None)
         needed = max(busy_ns, remaining / (peak * DRAM_REACHABLE_PCT / 100) * 1e9 if peak else 0.0)
-        return max(1.0, self.time / needed) if needed else None
+        # However little it has to do, one launch takes as long as an empty one.
+        return max(1.0, self.time / max(needed, EMPTY_KERNEL_NS)) if needed else None
 
-    @property
+    @cached_property
     def dram_pct(self) -> float | None:
         """How busy DRAM was over the group's time."""
         parts = [(kernel.duration_ns, kernel.number("dram_pct")) for kernel in self.kernels]
@@ -149,7 +161,12 @@ def _chain(facts: Facts) -> _Group | None:
     kernels = facts.neighbours.run(_linked)
     if len({kernel.demangled for kernel in kernels}) < 2:
         return None
-    return _Group(kernels)
+    return _group_of(facts, kernels)
+
+
+def _group_of(facts: Facts, kernels: tuple[Kernel, ...]) -> _Group:
+    """Worked out once, however many of its launches ask."""
+    return facts.neighbours.launches.once(kernels, lambda: _Group(kernels))
 
 
 def _may_be_in_chain(facts: Facts) -> bool:
@@ -170,10 +187,10 @@ def _may_be_in_chain(facts: Facts) -> bool:
 @rule("elementwise-chain", "fusion", needs=_BYTES, uses=_GROUP_USES, applies=_may_be_in_chain)
 def elementwise_chain(facts: Facts, verdict: Verdict) -> Hit | None:
     """Launches that work element by element after each other (F1): at least 30 % of DRAM over their time, or each
-    under 10 µs, and a tenth of the bytes saved. Told on the longest. The intermediate results may be needed elsewhere
+    under 10 µs, and a tenth of the bytes saved. Told on each. The intermediate results may be needed elsewhere
     too (a residual): the bound leaves that out."""
     group = _chain(facts)
-    if group is None or facts.kernel is not group.longest or group.time < 5000:
+    if group is None or group.time < 5000:
         return None
     short = all((kernel.duration_ns or 0.0) < 10_000 for kernel in group.kernels)
     if not short and (group.dram_pct or 0.0) < 30:
@@ -181,10 +198,10 @@ def elementwise_chain(facts: Facts, verdict: Verdict) -> Hit | None:
     if group.saved < 0.1 * group.moved:
         return None
     bound = group.bound(group.remaining)
-    sure = 0.6 if facts.identity.library == "aten" else 0.4
+    sure = 0.6 if identity_of(group.longest).library == "aten" else 0.4
     confidence = sure if facts.neighbours.order_known else sure - 0.15
     params = {**group.params, "saved": group.saved, "steps": len(group.kernels) - 1}
-    return Hit(confidence, bound, (*group.evidence, facts.evidence("dram_read_bytes")), params)
+    return Hit(confidence, bound, group.evidence, params, group=group.indexes)
 
 
 def _written_out(group: _Group) -> bool:
@@ -201,7 +218,7 @@ def _is_row_operation(facts: Facts) -> bool:
     if own.op_class in ("norm", "softmax"):
         backward = any(word in facts.kernel.name.lower() for word in ("backward", "bwd", "grad", "gamma"))
         return not backward and not {"add", "cat"} & set(own.operations)
-    return own.op_class in ("elementwise", "reduction") and _may_be_in_chain(facts)
+    return own.op_class in _POINTWISE | {"reduction"} and _may_be_in_chain(facts)
 
 
 @rule(
@@ -221,11 +238,11 @@ def multi_pass_norm(facts: Facts, verdict: Verdict) -> Hit | None:
     """
     group = _chain(facts)
     if group is not None and _written_out(group) and len(group.kernels) >= 3:
-        if facts.kernel is not group.longest or group.time < 5000:
+        if group.time < 5000:
             return None
         confidence = 0.65 if facts.neighbours.order_known else 0.5
         params = {**group.params, "saved": group.saved, "passes": None}
-        return Hit(confidence, group.bound(group.remaining), group.evidence, params, "chain")
+        return Hit(confidence, group.bound(group.remaining), group.evidence, params, "chain", group.indexes)
     if facts.identity.op_class not in ("norm", "softmax") or facts.is_short:
         return None
     read, written = facts.number("dram_read_bytes"), written_bytes(facts.kernel)
@@ -269,26 +286,27 @@ def multi_pass_norm(facts: Facts, verdict: Verdict) -> Hit | None:
     "naive-attention",
     "fusion",
     uses=(*_GROUP_USES, "tensor_pct"),
-    effects=("elementwise-chain", "multi-pass-norm", "dram-bandwidth", "compute-roof"),
+    effects=("elementwise-chain", "multi-pass-norm", "dram-bandwidth", "l2-bandwidth", "compute-roof"),
     applies=lambda facts: facts.identity.op_class == "softmax" or bool(_attention_around(facts)),
 )
 def naive_attention(facts: Facts, verdict: Verdict) -> Hit | None:
     """Product, elementwise steps, softmax, elementwise steps, product (F3), with sizes that fit a sequence × sequence
     matrix (``written_attention``). One fused kernel keeps that matrix on the chip.
 
-    The bound leaves the products' tensor work as it is and takes the matrix out of DRAM. Told on the longest launch.
+    The bound takes the matrix out of DRAM and keeps the products' tensor work, at the share of the tensor cores' rate
+    that the best attention kernels reach: the softmax's own arithmetic stays in the way. Told on each launch.
     """
     group = _attention_around(facts)
     if not group:
         return None
-    whole = _Group(group)
-    if facts.kernel is not whole.longest or whole.time < 10_000:
+    whole = _group_of(facts, group)
+    if whole.time < 10_000:
         return None
     scores, values = group[0], group[-1]
     softmax = next(kernel for kernel in group if identity_of(kernel).op_class == "softmax")
     known = all(map(sizes_known, group))
     tensor = [_tensor_ns(kernel) for kernel in (scores, values)]
-    busy = sum(time or 0.0 for time in tensor)
+    busy = sum(time or 0.0 for time in tensor) / ATTENTION_REACHABLE
     bound, saved = (whole.bound(0.0, busy) if busy else None), None
     if known:
         matrix = written_bytes(softmax) or 0.0
@@ -303,7 +321,7 @@ def naive_attention(facts: Facts, verdict: Verdict) -> Hit | None:
         confidence -= 0.1
     variant = "filtered" if facts.neighbours.filtered else "" if known else "bytes-unknown"
     params = {**whole.params, "saved": saved}
-    return Hit(confidence, bound, whole.evidence, params, variant)
+    return Hit(confidence, bound, whole.evidence, params, variant, whole.indexes)
 
 
 def _attention_around(facts: Facts) -> tuple[Kernel, ...]:
@@ -389,7 +407,7 @@ def _scatters(facts: Facts) -> bool:
 
 
 def _small_optimizer_step(before: Kernel, after: Kernel) -> bool:
-    return _is_optimizer_step(before) and _is_optimizer_step(after)
+    return _is_optimizer_step(before) and _is_optimizer_step(after) and same_pass(before, after)
 
 
 def _is_optimizer_step(kernel: Kernel) -> bool:
@@ -409,16 +427,15 @@ def _is_optimizer_step(kernel: Kernel) -> bool:
     applies=lambda facts: not facts.neighbours.filtered and _is_optimizer_step(facts.kernel),
 )
 def unfused_optimizer(facts: Facts, verdict: Verdict) -> Hit | None:
-    """Five or more launches of an optimizer's single operations in a row (F5). Told on the longest.
+    """Five or more launches of an optimizer's single operations in a row (F5). Told on each.
 
     The bound: one launch must move at least the bytes of the largest of them."""
-    group = _Group(facts.neighbours.run(_small_optimizer_step))
-    if len(group.kernels) < 5 or facts.kernel is not group.longest or group.time < 5000:
+    group = _group_of(facts, facts.neighbours.run(_small_optimizer_step))
+    if len(group.kernels) < 5 or group.time < 5000:
         return None
-    most = max((kernel.number("dram_bytes") or 0.0 for kernel in group.kernels), default=0.0)
-    bound = group.bound(most) if most else None
+    bound = group.bound(group.most) if group.most else None
     confidence = 0.5 if facts.neighbours.order_known else 0.4
-    return Hit(confidence, bound, group.evidence, group.params)
+    return Hit(confidence, bound, group.evidence, group.params, group=group.indexes)
 
 
 # ------------------------------------------------------------------ products
@@ -463,13 +480,13 @@ def _carries_weights(name: str) -> bool:
     applies=lambda facts: not facts.neighbours.filtered and len(_split_product(facts)) == 2,
 )
 def splitk_overhead(facts: Facts, verdict: Verdict) -> Hit | None:
-    """The launch that adds up a split product takes over 15 % of that product's time (F7)."""
+    """The launch that adds up a split product takes over 15 % of that product's time (F7). Told on both."""
     group = _Group(_split_product(facts))
     product, reduce = (kernel.duration_ns or 0.0 for kernel in group.kernels)
-    if not product or reduce <= 0.15 * product or facts.kernel is not group.longest or group.time < 5000:
+    if not product or reduce <= 0.15 * product or group.time < 5000:
         return None
     params = {**group.params, "share_pct": 100 * reduce / product, "reduce_time": reduce}
-    return Hit(0.5, group.time / product, group.evidence, params)
+    return Hit(0.5, group.time / product, group.evidence, params, group=group.indexes)
 
 
 def _split_product(facts: Facts) -> tuple[Kernel, ...]:

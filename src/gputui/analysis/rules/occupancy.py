@@ -43,7 +43,8 @@ def _limited_by(facts: Facts, verdict: Verdict, limit: str, params: dict[str, fl
     # The driver gives shared memory just the room that the other limits leave: a tie is not its fault.
     if limit == "limit_shared" and list(limits.values()).count(limits[limit]) > 1:
         return None
-    if not _more_warps_would_help(facts, verdict):
+    # Under one wave every block is there at once: no limit keeps any away.
+    if (facts.number("waves") or 1.0) < 1 or not _more_warps_would_help(facts, verdict):
         return None
     bound = min(100 / theoretical if theoretical else math.inf, facts.latency_bound_gain or math.inf)
     evidence = (facts.evidence("theoretical_occupancy_pct", LOW_PCT), facts.evidence(limit))

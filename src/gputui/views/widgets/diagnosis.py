@@ -182,10 +182,12 @@ class DiagnosisView(LinesView):
             yield from paragraph(self.words.ui(key), width, role="muted")
         for number, finding in enumerate(diagnosis.main, 1):
             yield ()
-            yield from self._finding(number, finding, subject, width)
+            yield from self._finding(number, finding, diagnosis, subject, width)
 
-    def _finding(self, number: int, finding: Finding, subject: Subject, width: int) -> Iterable[Line]:
-        text = self.words.finding(finding)
+    def _finding(
+        self, number: int, finding: Finding, diagnosis: Diagnosis, subject: Subject, width: int
+    ) -> Iterable[Line]:
+        text = self.words.finding(finding, diagnosis.tags)
         mark, role = severity_mark(finding.severity, self.signs)
         worth = gain(finding, self.words)
         title = wrap(text.title, width - 7 - width_of(worth))
@@ -332,7 +334,7 @@ class DiagnosisView(LinesView):
         return (self.signs.unknown if remark.relation == "not-checked" else self.signs.waiting), "faint"
 
     def _not_told(self, diagnosis: Diagnosis, width: int) -> Iterable[Line]:
-        told = not_told(diagnosis.not_checked, self.words)
+        told = not_told(diagnosis.not_checked, self.words, diagnosis.kernel.device)
         if told.what is not None or told.never is not None:
             yield ()
         if told.what is not None and told.command is not None:
@@ -342,6 +344,8 @@ class DiagnosisView(LinesView):
             label = self.words.ui("collect")
             first = [("  ", ""), (label, "muted"), (" ", "")]
             yield from paragraph(told.command, width, first=first, indent=3 + width_of(label), role="code")
+        if told.version is not None:
+            yield from paragraph(told.version, width, first=[("  ", "")], indent=2, role="muted")
         if told.never is not None:
             label = self.words.text("explain.not-told-never")
             first = [(label, "label-word"), (" ", "")]
