@@ -83,7 +83,11 @@ class Wording:
         """The text at a dotted path, filled. Raises ``KeyError`` for a path or parameter that does not exist."""
         node: Any = self._table
         for part in path.split("."):
+            if not isinstance(node, Mapping):
+                raise KeyError(path)
             node = node[part]
+        if not isinstance(node, str):
+            raise KeyError(path)
         return _FORMATTER.vformat(node, (), params)
 
     def ui(self, key: str, /, **params: Any) -> str:

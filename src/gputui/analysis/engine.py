@@ -56,8 +56,8 @@ class Diagnosis:
 
     ``findings`` are ranked, validity apart in ``validity``; ``explained`` names, per finding id, the finding that
     explains it. ``transformer_op`` is the step of a transformer that the kernel belongs to, where that is known;
-    ``expected`` the side of the roofline where its kind belongs; ``python`` whether the report is of a Python program, as
-    far as it tells.
+    ``expected`` the side of the roofline where its kind belongs; ``python`` whether the report is of a Python program,
+    as far as it tells.
     """
 
     kernel: Kernel

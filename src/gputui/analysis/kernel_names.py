@@ -64,12 +64,17 @@ _PRECISIONS: tuple[tuple[str, str], ...] = (
 )
 
 _CAST = re.compile(r"\((?:int|unsigned int|bool)\)")
-_WORDS_OF_MANGLED = re.compile(r"S[0-9A-Z]*_|L[a-z]n?\d+E|(\d+)")
+_WORDS_OF_MANGLED = re.compile(r"S[0-9A-Z]*_|L[a-z]n?\d+E|(\d{1,5})")
+
+
+_READ_OF_A_NAME = 4000
+"""Characters of a name that are looked at: patterns take longer than linear time, and no real name is longer."""
 
 
 @cache
 def identify(name: str, demangled: str) -> KernelIdentity:
     """What the names say. The full name decides first: short names such as ``Kernel2`` hide it."""
+    name, demangled = name[:_READ_OF_A_NAME], demangled[:_READ_OF_A_NAME]
     texts = tuple(dict.fromkeys((demangled, name, *(words_of_mangled(text) for text in (demangled, name)))))
     op_class, detail = "other", "unknown"
     for pattern, row_class, row_detail in _patterns():

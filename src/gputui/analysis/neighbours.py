@@ -85,11 +85,20 @@ class Launches:
             lane.append(kernel)
         return places
 
+    @cached_property
+    def _within(self) -> dict[str | None, list[Kernel]]:
+        """The launches by their outermost NVTX range."""
+        self._read()
+        found: dict[str | None, list[Kernel]] = {}
+        for kernel in self.kernels:
+            found.setdefault(outermost_range(kernel), []).append(kernel)
+        return found
+
     def share_of(self, kind: Callable[[Kernel], bool], within: str | None = None) -> tuple[tuple[Kernel, ...], float]:
         """The launches of a kind on any stream, and the time of all launches; of an outermost NVTX range where told."""
         if (kind, within) not in self._kinds:
-            self._read()
-            kernels = [kernel for kernel in self.kernels if within is None or outermost_range(kernel) == within]
+            ranges = self._within
+            kernels = self.kernels if within is None else ranges.get(within, ())
             time = sum(kernel.duration_ns or 0.0 for kernel in kernels)
             self._kinds[kind, within] = tuple(kernel for kernel in kernels if kind(kernel)), time
         return self._kinds[kind, within]

@@ -252,7 +252,12 @@ class Source:
         branching = sum(one.executed for one in group if one.divergent)
         if branching and branches >= 0.1 * branching:
             yield Flag("divergent-branch", {"count": branches, "executed": branching})
-        if threads and threads / executed < _FEW_THREADS and _idle(group) >= _PART_OF_KERNEL * self._totals["idle"]:
+        if (
+            threads
+            and executed
+            and threads / executed < _FEW_THREADS
+            and _idle(group) >= _PART_OF_KERNEL * self._totals["idle"]
+        ):
             yield Flag("few-threads", {"threads": threads / executed})
         opcodes = {one.opcode for one in group}
         if opcodes & _ATOMS:
@@ -271,7 +276,7 @@ class Source:
 
 def ranked_stalls(reasons: Mapping[str, float], samples: float) -> tuple[Stall, ...]:
     """Reasons by their samples, most first."""
-    whole = max(samples, sum(reasons.values()))
+    whole = max(samples, sum(count for count in reasons.values() if count > 0))
     return tuple(
         Stall(reason, count, 100 * count / whole)
         for reason, count in sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
@@ -281,7 +286,7 @@ def ranked_stalls(reasons: Mapping[str, float], samples: float) -> tuple[Stall, 
 
 _MOST_PLACES = 3
 _LOOK_BACK = 1000
-_REGISTER = re.compile(r"\bR(\d+)(\.64)?")
+_REGISTER = re.compile(r"\bR(\d{1,3})(\.64)?")
 _WITHOUT_RESULT = ("ST", "BRA", "BAR", "RED", "EXIT", "RET", "CALL", "LDGSTS")
 
 

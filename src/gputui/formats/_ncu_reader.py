@@ -77,6 +77,11 @@ def _value(metric: Any) -> float | str | None:
     return value if isinstance(value, (int, float, str)) else None
 
 
+def _metric(action: Any, name: str) -> Any:
+    """The metric of this name; none where the name holds bytes that the reader cannot pass on."""
+    return _text(lambda: action.metric_by_name(name), None)
+
+
 def _instances(metric: Any) -> dict[str, float] | None:
     """The parts of a metric by the text that tells them apart; ``None`` where it has none or they cannot be read."""
     try:
@@ -171,7 +176,7 @@ class Reader:
         names = list(names)
         asked = set(names)
         for name in names:
-            metric = action.metric_by_name(name)
+            metric = _metric(action, name)
             if metric is None:
                 continue
             try:
@@ -201,16 +206,16 @@ class Reader:
         action = self.action(kernel)
         sections = [
             {
-                "id": section.identifier(),
+                "id": _text(section.identifier),
                 "name": _text(section.name),
                 "order": section.order(),
-                "metrics": [m.name() for m in (*section.header_metrics(), *section.body_metrics())],
+                "metrics": [_text(m.name) for m in (*section.header_metrics(), *section.body_metrics())],
             }
             for section in action.sections()
         ]
         labels, descriptions = {}, {}
         for name in action.metric_names():
-            metric = action.metric_by_name(name)
+            metric = _metric(action, name)
             if metric is not None:
                 labels[name] = _text(metric.label) or ""
                 descriptions[name] = _text(metric.description) or ""
@@ -287,7 +292,7 @@ class Reader:
 
 def _by_address(action: Any, name: str) -> dict[int, float]:
     """A metric's values by instruction address; empty where it is not kept by address, or cannot be read."""
-    metric = action.metric_by_name(name)
+    metric = _metric(action, name)
     try:
         count = metric.num_instances() if metric is not None else 0
         if count < 2 or not metric.has_correlation_ids():

@@ -364,7 +364,7 @@ def _dim3(text: str) -> Dim3 | None:
 
 
 def _capability(text: str) -> tuple[int, int] | None:
-    match = re.fullmatch(r"(\d+)[.,](\d+)", text.strip())
+    match = re.fullmatch(r"(\d{1,3})[.,](\d{1,3})", text.strip())
     return (int(match[1]), int(match[2])) if match else None
 
 
@@ -391,7 +391,7 @@ _KERNEL_LINE = re.compile(
 )
 _DASHES = re.compile(r"^ +-+ -+ -+ *$")
 _RULE_LINE = re.compile(r"^    (?P<kind>INF|OPT|WRN|ERR) {2,}(?P<text>.*)$")
-_SPEEDUP = re.compile(r"^Est\. (?P<local>Local )?Speedup: (?P<pct>[\d.]+)% *")
+_SPEEDUP = re.compile(r"^Est\. (?P<local>Local )?Speedup: (?P<pct>\d{1,3}(?:\.\d+)?)% *")
 
 
 def _read_tables(text: str) -> list[_Launch]:

@@ -26,7 +26,7 @@ from gputui.formats._nvr import MAGIC, ZSTD_MAGIC, Layout, compressed_is_cut, re
 from gputui.formats._units import unit_of
 from gputui.formats.base import Progress, device_of
 from gputui.model.kernel import Dim3, Kernel
-from gputui.model.metrics import Metric
+from gputui.model.metrics import Metric, is_sane
 from gputui.model.report import Extras, MetricSource, Notice, Report, RuleResult, Section
 from gputui.model.source import Instruction, SourceLine, SourceListing
 
@@ -257,10 +257,19 @@ _MARKUP = (
 """Links in NVIDIA's messages: to a page, and to a section or the source."""
 
 
+_LONGEST_MESSAGE = 5000
+
+
 def _plain(message: str) -> str:
+    message = message[:_LONGEST_MESSAGE]
     for pattern, plain in _MARKUP:
         message = pattern.sub(plain, message)
     return message.strip()
+
+
+def _share(percent: float | None) -> float | None:
+    """NVIDIA's estimate, where it can be one."""
+    return percent if percent is not None and 0 <= percent <= 100 else None
 
 
 def _extras(answer: dict[str, Any]) -> Extras:
@@ -274,7 +283,7 @@ def _extras(answer: dict[str, Any]) -> Extras:
                 kind=rule["kind"],
                 title=rule["title"],
                 message=_plain(rule["message"]),
-                speedup_pct=rule["speedup"],
+                speedup_pct=_share(rule["speedup"]),
                 speedup_is_global=rule["global"],
             )
             for rule in answer["rules"]
@@ -296,12 +305,14 @@ def _listing(answer: dict[str, Any]) -> SourceListing:
     fields: list[dict[str, Any]] = [{} for _ in answer["addresses"]]
     for name, (places, values) in answer["columns"].items():
         for place, value in zip(places, values, strict=True):
-            fields[place][name] = value
+            if value >= 0 and is_sane(value):
+                fields[place][name] = value
     stalls: list[dict[str, float]] = [{} for _ in fields]
     for name, (places, values) in answer["stalls"].items():
         reason = _REASONS.get(name, name)
         for place, value in zip(places, values, strict=True):
-            stalls[place][reason] = value
+            if value >= 0 and is_sane(value):
+                stalls[place][reason] = value
     measured = set(answer["columns"])
     if answer["stalls"]:
         measured.add("stalls")

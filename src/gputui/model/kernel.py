@@ -90,7 +90,9 @@ class Kernel:
 
     @property
     def duration_ns(self) -> float | None:
-        return self.number("duration")
+        """``None`` where the report does not tell, or says that no time has passed."""
+        duration = self.number("duration")
+        return duration if duration is not None and duration > 0 else None
 
     @property
     def blocks(self) -> int | None:

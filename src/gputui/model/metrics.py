@@ -22,6 +22,14 @@ else:
     import tomli as tomllib
 
 
+_LARGEST = 1e30
+"""Beyond what any counter holds; arithmetic on larger or tinier numbers leaves the range of a float."""
+
+
+def is_sane(value: float) -> bool:
+    return value == 0 or 1 / _LARGEST <= abs(value) <= _LARGEST
+
+
 @dataclass(frozen=True, slots=True)
 class Metric:
     """One metric as the report stores it, in base units.
@@ -37,7 +45,8 @@ class Metric:
 
     @property
     def number(self) -> float | None:
-        return self.value if isinstance(self.value, (int, float)) else None
+        """The value as a number; one that no counter can reach is damage and counts as not told."""
+        return self.value if isinstance(self.value, (int, float)) and is_sane(self.value) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,8 @@ def collect_command(sections: Iterable[str], device: Device | None = None) -> st
 class NotTold:
     """``what`` collecting again with ``command`` would tell; ``never``: what this GPU has no counters for.
 
-    ``version`` says which Nsight Compute it takes, where that is not a current one. ``None`` where there is no such finding.
+    ``version`` says which Nsight Compute it takes, where that is not a current one.
+    ``None`` where there is no such finding.
     """
 
     what: str | None

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from gputui import units
+from gputui.errors import GputuiError
 from gputui.terminal import safe
 
 if TYPE_CHECKING:
@@ -138,15 +139,22 @@ def remark_counts(remarks: Iterable[Remark], words: Wording) -> str:
 
 
 def source_of(report: Report, diagnosis: Diagnosis) -> Source | None:
-    """The lines of a kernel; reads the report."""
+    """The lines of a kernel; reads the report. None where that fails: the diagnosis stands without them."""
     from gputui.analysis.source import Source
 
-    listing = report.source.source(diagnosis.kernel.index)
+    try:
+        listing = report.source.source(diagnosis.kernel.index)
+    except GputuiError:
+        return None
     return None if listing is None else Source(listing)
 
 
 def remarks_of(report: Report, diagnosis: Diagnosis) -> tuple[Remark, ...]:
-    """NVIDIA's remarks on a kernel beside its diagnosis; reads the report."""
+    """NVIDIA's remarks on a kernel beside its diagnosis; reads the report. None where that fails."""
     from gputui.analysis.nvidia_rules import relate_all
 
-    return relate_all(report.source.extras(diagnosis.kernel.index).rules, diagnosis)
+    try:
+        rules = report.source.extras(diagnosis.kernel.index).rules
+    except GputuiError:
+        return ()
+    return relate_all(rules, diagnosis)

@@ -143,10 +143,10 @@ def _remark_json(remark: Remark, diagnosis: Diagnosis, words: Wording) -> dict[s
 def _line_json(line: HotLine) -> dict[str, Any]:
     return {
         **_place_json(line),
-        "samples": line.samples,
+        "samples": _finite(line.samples),
         "share_pct": _finite(line.share_pct),
         "stalls": {stall.reason: round(stall.share_pct / 100, 4) for stall in line.stalls},
-        "executed": line.executed,
+        "executed": _finite(line.executed),
         "threads": _finite(line.threads),
         "flags": [flag.id for flag in line.flags],
     }

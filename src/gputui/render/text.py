@@ -102,7 +102,7 @@ def group_by_function(diagnoses: Iterable[Diagnosis]) -> list[list[Diagnosis]]:
 
 
 def level_of(diagnosis: Diagnosis) -> ReaderLevel:
-    """The reader's level that fits the kernel's library; CUDA for a library called by a program that is not Python's."""
+    """The reader's level that fits the kernel's library; CUDA for a library that no Python program called."""
     library = diagnosis.identity.library
     of_cuda = library in ("user", "cutlass", "cub-thrust") or not diagnosis.python
     return "triton" if library == "triton" else "cuda" if of_cuda else "pytorch"

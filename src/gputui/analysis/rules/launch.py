@@ -121,8 +121,8 @@ _PERSISTENT = re.compile(r"persistent|warp_?speciali[sz]ed|stream_?k", re.IGNORE
 @rule(
     "few-blocks",
     "launch",
-    needs=("grid_size", "sm_count", "waves", "stall_barrier|pcsamp_barrier"),
-    uses=("warp_latency", "issue_active", "pcsamp_samples", "block_size"),
+    needs=("grid_size", "sm_count", "waves", "block_size", "stall_barrier|pcsamp_barrier"),
+    uses=("warp_latency", "issue_active", "pcsamp_samples"),
     effects=("stall-barrier", "stall-long-scoreboard", "occupancy-achieved", "issue-slots"),
     applies=lambda facts: _has_one_block_an_sm(facts),
 )

@@ -223,8 +223,8 @@ def short_scoreboard(facts: Facts, verdict: Verdict) -> Hit | None:
 @rule(
     "stall-barrier",
     "stalls",
-    needs=_needs("barrier"),
-    uses=(*_USES, "block_size"),
+    needs=(*_needs("barrier"), "block_size"),
+    uses=_USES,
     effects=("issue-slots", "occupancy-achieved", "compute-roof"),
     applies=lambda facts: _may_stall(facts) or (_held_by_barriers(facts) and not facts.is_short),
 )
