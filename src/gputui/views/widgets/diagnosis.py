@@ -250,6 +250,7 @@ class DiagnosisView(LinesView):
                 value = self.words.ui("evidence_limit", value=value, limit=units.quantity(one.threshold, one.unit))
             yield from paragraph(value, width, first=lead, indent=indent, role="number")
             yield [(" " * (indent + 2), ""), (shorten_middle(shown(one.metric), max(12, width - indent - 2)), "code")]
+        yield from paragraph(self.words.ui("look_up", id=finding.id), width, indent=indent, role="faint")
 
     # -------------------------------------------------------------- what else there is to say
 
