@@ -190,7 +190,7 @@ PRODUCTS = frozenset(
 SENTENCES = {
     "unknown": {"default"},
     "launch-bound": {"short", "grid"},
-    "tensor-bound": {"default", "roof"},
+    "tensor-bound": {"default", "older", "roof"},
     "compute-bound": {*_PIPES.values(), "fp64-alu", "other", "roof"},
     "memory-bound": {"default", "dram", "dram-partly", "dram-roof", "l2", "l2-dram", "l1"},
     "balanced": {"default", "issue"},

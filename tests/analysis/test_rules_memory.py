@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from built import A100, DEVICE, ELAPSED, make_report, memory_parts, sm_parts
+from built import A100, DEVICE, ELAPSED, make_kernel, make_report, memory_parts, sm_parts
 from gputui.analysis.engine import Diagnosis, diagnose
 from gputui.analysis.finding import Finding
 from gputui.model.device import Device
@@ -643,3 +643,14 @@ def test_stores_cost_a_waiting_kernel_fences_the_queue_and_the_end() -> None:
         "stall_long_scoreboard": 50.0, "stall_drain": 5.0, "stall_membar": 10.0, "stall_lg_throttle": 5.0,
     }  # fmt: skip
     assert found("uncoalesced-store", {**WAITED, **stores}).max_speedup == pytest.approx(1 / (1 - 0.2))
+
+
+def test_nothing_is_said_of_the_bytes_that_asynchronous_copies_use() -> None:
+    rows = {
+        "duration": 1e6, "sm_pct": 20.0, "memory_pct": 80.0, "l2_pct": 80.0, "global_load_sectors": 24e6, "global_load_requests": 1e6,
+        "l2_sectors_global": 24e6, "l2_sectors_global_excess": 8e6,
+    }  # fmt: skip
+    told = {opcode: {finding.id for finding in diagnose(make_kernel({**rows, "opcode_total": {opcode: 1e6}})).findings}
+            for opcode in ("LDG", "LDGSTS")}  # fmt: skip
+    assert "uncoalesced-load" in told["LDG"]
+    assert "uncoalesced-load" not in told["LDGSTS"]

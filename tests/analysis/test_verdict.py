@@ -404,3 +404,17 @@ def test_without_sms_known_no_grid_is_small() -> None:
     found = facts({"sm_pct": 20, "memory_pct": 20, "grid_size": 1.0}, device=Device("unknown GPU"))
     assert verdict_of(found).id == "latency-bound"
     assert facts({}).sm_count == DEVICE.sm_count
+
+
+@pytest.mark.parametrize(("l1", "part", "busy"), [(90.0, 45.0, 90.0), (90.0, 44.0, 88.0), (60.0, 45.0, 45.0)])
+def test_parts_of_l1_that_are_listed_in_half_are_doubled(l1: float, part: float, busy: float) -> None:
+    parts = memory_parts(l1tex__m_l1tex2xbar=part, dram__cycles_active=30)
+    found = facts({"l1_elapsed_pct": l1, **parts})
+    assert found.busy["l1tex__m_l1tex2xbar.avg.pct_of_peak_sustained_elapsed"] == busy
+    assert found.busy["dram__cycles_active.avg.pct_of_peak_sustained_elapsed"] == 30
+
+
+@pytest.mark.parametrize(("opcode", "variant"), [("HGMMA", "default"), ("IMMA", "older")])
+def test_an_older_instruction_is_no_praise(opcode: str, variant: str) -> None:
+    found = verdict(tensor_pct=68.0, tensor_ops_int8=1e12, opcode_total={opcode: 1e6})
+    assert (found.id, found.variant) == ("tensor-bound", variant)

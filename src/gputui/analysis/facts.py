@@ -25,6 +25,9 @@ OPCODES_WITH_MODIFIERS = "sass__inst_executed_per_opcode_with_modifier_all"
 TENSOR_PRECISIONS = ("bf16", "fp16", "tf32", "fp8", "fp4", "int8", "int4", "fp64")
 _TENSOR_COUNTS = tuple(f"tensor_ops_{precision}" for precision in TENSOR_PRECISIONS)
 
+WARP_GROUP_MMA = ("HGMMA", "IGMMA", "QGMMA", "BGMMA")
+"""Hopper's matrix instructions for four warps at a time (wgmma)."""
+
 _DIVIDED_L2 = frozenset({(8, 0), (9, 0), (10, 0), (10, 3)})
 """GA100, GH100, GB100, GB110: the counters ``lts__…ltcfabric`` exist on these alone."""
 
@@ -113,6 +116,11 @@ class Facts:
                 metric = self.kernel.metric(name)
                 if metric is not None and metric.number is not None and not name.startswith("gpu__"):
                     parts[name] = metric.number
+        l1 = self.number("l1_elapsed_pct") or 0.0
+        largest = max((pct for name, pct in parts.items() if name.startswith("l1tex__")), default=0.0)
+        if largest and 1.9 <= l1 / largest <= 2.1:
+            # From Turing to Ada the listed parts of L1 are in half of its throughput's percent.
+            parts.update({name: 2 * pct for name, pct in parts.items() if name.startswith("l1tex__")})
         if not parts:
             for concept in ("sm_pct", "dram_pct", "l2_pct", "l1_elapsed_pct", "memory_pct"):
                 value = self.kernel.value(concept)

@@ -213,6 +213,10 @@ def _with_finding(rule: RuleResult, finding: Finding, diagnosis: Diagnosis) -> R
     cause = diagnosis.explained.get(finding.id)
     if cause is not None:
         params["cause"] = cause
+        # Curing the effect without its cause gains no more than curing both.
+        ours = next((one.max_speedup for one in diagnosis.findings if one.id == cause), None)
+        if ours is not None and finding.max_speedup is not None:
+            params["gain"] = min(ours, finding.max_speedup)
         return Remark(rule, "effect", "effect", finding.id, params=params, estimate=_estimate(rule, finding))
     reason = "finding" if number is not None else "minor" if finding.severity == "info" else "also"
     return Remark(rule, "agrees", reason, finding.id, number, _estimate(rule, finding), params)
@@ -230,6 +234,10 @@ def _estimate(rule: RuleResult, finding: Finding) -> str:
     return f"above{nothing}" if bound is not None and claimed > _ABOVE * bound else ""
 
 
+_LIMITS = ("limit_registers", "limit_shared", "limit_warps", "limit_blocks", "limit_barriers")
+"""Blocks that an SM can hold, by what limits them."""
+
+
 def _why_not(ids: Sequence[str], diagnosis: Diagnosis) -> tuple[str, dict[str, float]]:
     """Why ours did not find what was checked, and the numbers that tell it."""
     families = {all_rules()[id].family for id in ids}
@@ -238,6 +246,8 @@ def _why_not(ids: Sequence[str], diagnosis: Diagnosis) -> tuple[str, dict[str, f
     facts = Facts(diagnosis.kernel)
     waves, theoretical = facts.number("waves"), facts.number("theoretical_occupancy_pct")
     if ids[0] == "few-blocks":
+        if 1 in map(facts.number, _LIMITS):
+            return "blocks-no-room", {}
         barrier = facts.stall_share("barrier")
         if barrier is not None and barrier <= _PAUSES:
             return "blocks-barriers", {"barrier_pct": 100 * barrier}
@@ -274,7 +284,7 @@ def _other_verdict(rule: RuleResult, diagnosis: Diagnosis) -> Remark:
         reason = "other-verdict-blocks"
     elif gauges.sm_pct is None or gauges.memory_pct is None:
         reason = "other-verdict-unknown"
-    elif (gauges.busiest_memory_pct or 0.0) > gauges.memory_pct + _LEFT_OUT_PCT:
+    elif diagnosis.verdict.level != "dram" and (gauges.busiest_memory_pct or 0.0) > gauges.memory_pct + _LEFT_OUT_PCT:
         reason = "other-verdict-level"
     elif diagnosis.verdict.level == "l1" and Facts(kernel).moves_data:
         reason = "other-verdict-loads"

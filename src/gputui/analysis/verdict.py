@@ -6,8 +6,9 @@ were settled on 265 kernels of public reports.
 
 from __future__ import annotations
 
-from gputui.analysis.facts import Facts
+from gputui.analysis.facts import WARP_GROUP_MMA, Facts
 from gputui.analysis.finding import Verdict, VerdictId
+from gputui.analysis.gpu import features_of
 
 FULL_PCT = 60.0
 """A unit this busy is getting full."""
@@ -108,6 +109,8 @@ def _held_by_loads(facts: Facts) -> bool:
 def _variant(id: VerdictId, level: str | None, facts: Facts) -> str:
     if id == "launch-bound":
         return "short" if facts.is_short else "grid"
+    if id == "tensor-bound" and facts.opcodes and features_of(facts.device).wgmma:
+        return "default" if facts.opcode_count(*WARP_GROUP_MMA) else "older"
     if id == "compute-bound":
         # Where double precision is slow its instructions keep the ALU pipe waiting with them.
         slow_fp64 = (facts.number("device_fp64_ratio") or 0) >= SLOW_FP64_RATIO

@@ -144,7 +144,7 @@ def kernel_text(
     yield title
     yield Text(
         words.text(
-            "explain.launch",
+            "explain.launch-one" if kernel.blocks == 1 else "explain.launch",
             what=" · ".join(what_it_is(diagnosis.identity, words, diagnosis.transformer_op)),
             grid=_dim(kernel.grid),
             block=_dim(kernel.block),
@@ -155,9 +155,8 @@ def kernel_text(
         yield Text(f"NVTX {' / '.join(map(safe, kernel.nvtx))}", style="dim")
     if len(launches) > 1:
         total = sum(one.kernel.duration_ns or 0 for one in launches) or None
-        yield Text(
-            words.text("explain.launches", count=len(launches), time=total, each=kernel.duration_ns), style="dim"
-        )
+        key = "explain.launches" if total is not None else "explain.launches-untimed"
+        yield Text(words.text(key, count=len(launches), time=total, each=kernel.duration_ns), style="dim")
     differs = expectation(diagnosis, words)
     yield Padding(Text(words.verdict(diagnosis.verdict), style="bold cyan"), (1, 0, 0 if differs else 1, 0))
     if differs:

@@ -107,7 +107,9 @@ def partial_warp(facts: Facts, verdict: Verdict) -> Hit | None:
     if not threads or threads % 32 == 0:
         return None
     used = threads / (32 * math.ceil(threads / 32))
-    bound = facts.bound(lambda name: used if name.startswith(("sm__", "smsp__", "l1tex__", "idc__")) else 1.0)
+    # Where a few threads fetch a sector each, full warps share sectors: of 4 bytes a thread 8 fit into one.
+    below = max(used, 1 / 8) if used <= 0.25 else 1.0
+    bound = facts.bound(lambda name: used if name.startswith(("sm__", "smsp__", "l1tex__", "idc__")) else below)
     if bound is not None:
         bound = min(bound, 1 / used)
     params = {"threads": threads, "warps": math.ceil(threads / 32), "wasted_pct": 100 * (1 - used),

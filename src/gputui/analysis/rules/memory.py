@@ -235,6 +235,9 @@ def _uncoalesced(facts: Facts, verdict: Verdict, direction: str) -> Hit | None:
     pattern = _Pattern(facts, direction)
     if pattern.used is None or pattern.used >= 0.8 or pattern.share < 0.05 or facts.is_short:
         return None
+    # No counter tells the bytes that asynchronous copies use; whole lines are charged for the short rows of a tile.
+    if direction == "load" and facts.opcode_count("LDGSTS") > facts.opcode_count("LDG"):
+        return None
     share = pattern.share
     factor = _without_waste(facts, pattern, direction)
     confidence = 0.85 if verdict.id == "memory-bound" else 0.6 * min(1.0, 2 * share)

@@ -5,7 +5,7 @@ Names are hints and may be the author's own, so a rule asks for counted operatio
 
 from __future__ import annotations
 
-from gputui.analysis.facts import Facts
+from gputui.analysis.facts import WARP_GROUP_MMA, Facts
 from gputui.analysis.finding import Verdict
 from gputui.analysis.gpu import features_of
 from gputui.analysis.roofline import peak_of, roofline_of
@@ -29,7 +29,6 @@ _PATH_MIN_NS = 20_000.0
 """Products under 20 µs are held by their start, end and small tiles rather than by the instruction they use."""
 
 _OLD_MMA = ("HMMA", "IMMA", "QMMA")
-_WARP_GROUP_MMA = ("HGMMA", "IGMMA", "QGMMA", "BGMMA")
 
 
 @rule("tensor-roof", "compute", needs=("tensor_pct|tensor_tc_pct",), effects=("compute-roof", "issue-slots"))
@@ -185,9 +184,9 @@ def _flop_per_s(facts: Facts) -> float:
 @rule(
     "hopper-features-unused",
     "compute",
-    needs=("tensor_type_pct|tensor_pct", "tensor_gmma_pct"),
+    needs=("tensor_type_pct|tensor_pct", "tensor_gmma_pct|opcode_total"),
     uses=("l2_pct", "dram_pct"),
-    effects=("tensor-roof", "stall-math-pipe"),
+    effects=("tensor-roof", "l2-bandwidth", "stall-math-pipe"),
     applies=lambda facts: features_of(facts.device).wgmma and facts.is_matrix_product,
 )
 def hopper_features_unused(facts: Facts, verdict: Verdict) -> Hit | None:
@@ -203,7 +202,7 @@ def hopper_features_unused(facts: Facts, verdict: Verdict) -> Hit | None:
     if verdict.id == "memory-bound" and verdict.level == "dram":
         return None
     elapsed = max((pct for name, pct in facts.busy.items() if name.startswith("sm__pipe_tensor")), default=tensor)
-    if facts.number("tensor_gmma_pct") or facts.opcode_count(*_WARP_GROUP_MMA):
+    if facts.number("tensor_gmma_pct") or facts.opcode_count(*WARP_GROUP_MMA):
         return None
     if elapsed < _FED_PCT or (facts.opcodes and not facts.opcode_count(*_OLD_MMA)):
         return None
@@ -217,9 +216,11 @@ def hopper_features_unused(facts: Facts, verdict: Verdict) -> Hit | None:
         "rate_pct": MMA_SYNC_SHARE * elapsed,
         "l2_pct": facts.levels.get("l2"),
     }
-    evidence = (facts.evidence("tensor_type_pct|tensor_pct", _FED_PCT), facts.evidence("tensor_gmma_pct", 0.0))
+    evidence = [facts.evidence("tensor_type_pct|tensor_pct", _FED_PCT)]
+    if facts.number("tensor_gmma_pct") is not None:
+        evidence.append(facts.evidence("tensor_gmma_pct", 0.0))
     variant = "l2" if by_l2 else "attention" if attention else ""
-    return Hit(0.75 if verdict.id == "tensor-bound" else 0.6, bound, evidence, params, variant)
+    return Hit(0.75 if verdict.id == "tensor-bound" else 0.6, bound, tuple(evidence), params, variant)
 
 
 @rule(
@@ -280,7 +281,7 @@ def _has_shared_memory(facts: Facts) -> bool:
     return static is None or dynamic is None or static + dynamic > 0
 
 
-_MMA = (*_OLD_MMA, *_WARP_GROUP_MMA, "DMMA", "BMMA")
+_MMA = (*_OLD_MMA, *WARP_GROUP_MMA, "DMMA", "BMMA")
 
 
 @rule(
@@ -312,7 +313,7 @@ def async_copy_unused(facts: Facts, verdict: Verdict) -> Hit | None:
         return None
     multiplies = facts.opcode_count("FFMA", "HFMA2", "DFMA", *_MMA) >= 0.1 * sum(facts.opcodes.values())
     reads_again = facts.opcode_count("LDS", "LDSM") >= 2 * stores
-    if not facts.opcode_count(*_WARP_GROUP_MMA) and not (multiplies and reads_again):
+    if not facts.opcode_count(*WARP_GROUP_MMA) and not (multiplies and reads_again):
         return None
     loading = facts.stall_share("long_scoreboard") or 0.0
     waiting = min(0.99, loading + (facts.stall_share("barrier") or 0.0))

@@ -98,7 +98,9 @@ class DiagnosisView(LinesView):
         facts = self.signs.separator.join(
             (
                 *what_it_is(identity, self.words, op),
-                self.words.ui("shape", grid=shape(kernel.grid), block=shape(kernel.block)),
+                self.words.ui(
+                    "shape_one" if kernel.blocks == 1 else "shape", grid=shape(kernel.grid), block=shape(kernel.block)
+                ),
                 units.duration(entry.duration_ns),
             )
         )
