@@ -647,8 +647,8 @@ def test_stores_cost_a_waiting_kernel_fences_the_queue_and_the_end() -> None:
 
 def test_nothing_is_said_of_the_bytes_that_asynchronous_copies_use() -> None:
     rows = {
-        "duration": 1e6, "sm_pct": 20.0, "memory_pct": 80.0, "l2_pct": 80.0, "global_load_sectors": 24e6, "global_load_requests": 1e6,
-        "l2_sectors_global": 24e6, "l2_sectors_global_excess": 8e6,
+        "duration": 1e6, "sm_pct": 20.0, "memory_pct": 80.0, "l2_pct": 80.0, "global_load_sectors": 24e6,
+        "global_load_requests": 1e6, "l2_sectors_global": 24e6, "l2_sectors_global_excess": 8e6,
     }  # fmt: skip
     told = {opcode: {finding.id for finding in diagnose(make_kernel({**rows, "opcode_total": {opcode: 1e6}})).findings}
             for opcode in ("LDG", "LDGSTS")}  # fmt: skip
