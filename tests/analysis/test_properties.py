@@ -14,7 +14,7 @@ import pytest
 from built import A100, DEVICE, ELAPSED, make_kernel
 from compute_kernels import HITS
 from gputui.analysis.engine import Diagnosis, diagnose, needed_names
-from gputui.analysis.facts import MEMORY_BREAKDOWN, SM_BREAKDOWN
+from gputui.analysis.facts import MEMORY_BREAKDOWN, SM_BREAKDOWN, breakdown_parts
 from gputui.analysis.finding import Evidence, Finding
 from gputui.analysis.rules import all_rules
 from gputui.model.device import Device
@@ -164,17 +164,33 @@ def test_explained_findings_stand_behind_the_others(make: Any) -> None:
         assert set(seen.explained) | set(seen.explained.values()) <= {found.id for found in seen.findings}
 
 
-LESS_WORK = ("stall-lg-throttle", "stall-mio-throttle", "stall-tex-throttle", "stall-math-pipe", "stall-membar")
+LESS_WORK = (
+    "stall-lg-throttle", "stall-mio-throttle", "stall-tex-throttle", "stall-math-pipe", "stall-membar", "stall-branch",
+    "stall-barrier",
+)  # fmt: skip
+"""Cured by fewer instructions to a unit of the SM, which relieves that unit too."""
 
 
-def test_no_latency_finding_gains_more_than_the_busiest_unit_leaves() -> None:
-    for seen in tried(plausible)[0]:
+@pytest.mark.parametrize("make", [plausible, waiting])
+def test_no_latency_finding_gains_more_than_the_busiest_unit_leaves(make: Any) -> None:
+    for seen in tried(make)[0]:
         busiest = seen.verdict.params["busiest_pct"]
         for found in seen.findings:
-            # A full queue and a fence are cured by fewer instructions, which relieves their unit too.
             waits = found.family in ("stalls", "occupancy") and found.id not in LESS_WORK
             if waits and found.max_speedup is not None and busiest:
                 assert found.max_speedup <= max(1.0, 100 / busiest) * 1.000001, found
+
+
+def test_fewer_instructions_gain_no_more_than_l2_and_dram_leave() -> None:
+    told = set()
+    for seen in tried(waiting)[0]:
+        kept = [part for part in breakdown_parts(seen.kernel, MEMORY_BREAKDOWN) if part.startswith(("lts__", "dram__"))]
+        busiest = max((metric.number or 0.0 for part in kept if (metric := seen.kernel.metric(part))), default=0.0)
+        for found in seen.findings:
+            if found.id in LESS_WORK and found.max_speedup is not None and busiest:
+                told.add(found.id)
+                assert found.max_speedup <= max(1.0, 100 / busiest) * 1.000001, found
+    assert told == set(LESS_WORK)
 
 
 def test_the_same_numbers_give_the_same_answer() -> None:

@@ -34,7 +34,7 @@ run.ncu-rep · NVIDIA Test GPU · 1 kernel"""
     assert (
         """
 copy_a  500 µs
-copy · own kernel · 4,096 blocks × 256 threads
+copy · own kernel · 4,096 blocks of 256 threads
 
 Memory-bound: the road to the GPU's main memory (DRAM) is 78 % full, and computing waits for
 deliveries.
@@ -56,7 +56,8 @@ Warp efficiency  ████████████████████  1
    Do     Fuse it with its neighbours so that intermediate results stay on the chip
           Use a smaller type in memory; read each byte once
           Start several loads before using the first: 16 bytes each (float4), several a thread
-   Check  dram__bytes falls, and the duration with it.
+   Check  DRAM's share rises towards 93 %, or its bytes (dram__bytes_read and dram__bytes_write)
+          fall; either way the duration falls.
    Sure   Quite sure: the report shows it directly.
 """
         in text

@@ -21,7 +21,7 @@ from gputui.analysis.kernel_names import KernelIdentity
 from gputui.analysis.neighbours import CONCEPTS as NEIGHBOUR_CONCEPTS
 from gputui.analysis.neighbours import Launches, Neighbours
 from gputui.analysis.roofline import CONCEPTS as ROOFLINE_CONCEPTS
-from gputui.analysis.roofline import Roofline, roofline_of
+from gputui.analysis.roofline import Roofline
 from gputui.analysis.rules import all_rules
 from gputui.analysis.transformer import Expected, TransformerOp, expected_of, transformer_op
 from gputui.analysis.verdict import settle, verdict_of
@@ -149,7 +149,7 @@ def diagnose(
     if verdict.at_roof:
         found = [finding for finding in found if finding.family not in ("occupancy", "stalls")]
     ranked, explained = rank([finding for finding in found if finding.family != "validity"])
-    roofline = roofline_of(facts)
+    roofline = facts.roofline
     op = transformer_op(facts)
     return Diagnosis(
         kernel=kernel,

@@ -9,12 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from gputui.analysis.finding import Evidence, Level
 from gputui.analysis.kernel_names import KernelIdentity, confirm, identify, is_tensor_opcode
 from gputui.analysis.neighbours import Launches, Neighbours
 from gputui.model.kernel import Kernel
 from gputui.model.report import Session
+
+if TYPE_CHECKING:
+    from gputui.analysis.roofline import Roofline
 
 SM_BREAKDOWN = "breakdown:sm__throughput.avg.pct_of_peak_sustained_elapsed"
 MEMORY_BREAKDOWN = "breakdown:gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"
@@ -96,6 +100,13 @@ class Facts:
             return named
         modified = self.kernel.metric(OPCODES_WITH_MODIFIERS)
         return confirm(named, self.opcodes, (modified.instances if modified else None) or {}, self.tensor)
+
+    @cached_property
+    def roofline(self) -> Roofline:
+        """Where the kernel stands against the roofs."""
+        from gputui.analysis.roofline import roofline_of
+
+        return roofline_of(self)
 
     @cached_property
     def sm_count(self) -> int | None:

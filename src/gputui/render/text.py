@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from gputui.analysis.nvidia_rules import Remark
     from gputui.analysis.source import Source
     from gputui.analysis.transformer import TransformerOp
+    from gputui.model.kernel import Kernel
     from gputui.model.report import Report
     from gputui.wording import ReaderLevel, Wording
 
@@ -117,6 +118,12 @@ def what_it_is(identity: KernelIdentity, words: Wording, op: TransformerOp | Non
     return tuple(dict.fromkeys((*step, *kind, library)))
 
 
+def launch_shape(kernel: Kernel, words: Wording) -> str:
+    """ "128 × 256 blocks of 32 threads": without the sides that are 1."""
+    key = "shape_one" if kernel.blocks == 1 else "shape"
+    return words.ui(key, grid=_sides(kernel.grid), block=_sides(kernel.block))
+
+
 def expectation(diagnosis: Diagnosis, words: Wording) -> str | None:
     """The sentence on a kernel that is not on the side of the roofline where its kind belongs."""
     if diagnosis.expected is None:
@@ -142,15 +149,8 @@ def kernel_text(
     title = Text(safe(kernel.name), style="bold")
     title.append(f"  {units.duration(kernel.duration_ns)}")
     yield title
-    yield Text(
-        words.text(
-            "explain.launch-one" if kernel.blocks == 1 else "explain.launch",
-            what=" · ".join(what_it_is(diagnosis.identity, words, diagnosis.transformer_op)),
-            grid=_dim(kernel.grid),
-            block=_dim(kernel.block),
-        ),
-        style="dim",
-    )
+    facts = (*what_it_is(diagnosis.identity, words, diagnosis.transformer_op), launch_shape(kernel, words))
+    yield Text(" · ".join(facts), style="dim")
     if kernel.nvtx:
         yield Text(f"NVTX {' / '.join(map(safe, kernel.nvtx))}", style="dim")
     if len(launches) > 1:
@@ -213,10 +213,9 @@ def gain(finding: Finding, words: Wording) -> str:
 
 
 def gain_beside(finding: Finding, diagnosis: Diagnosis, words: Wording) -> str:
-    """The same of a finding that is only named: an option's own, and of a kernel at its roof that the roof hides it."""
-    if finding.option and finding.max_speedup is not None:
-        return words.text("explain.gain", gain=finding.max_speedup)
-    if diagnosis.verdict.at_roof and finding.severity == "info" and finding.max_speedup is not None:
+    """The same of a finding that is only named: in a kernel at its roof a minor one is hidden by that roof."""
+    at_its_roof = diagnosis.verdict.at_roof and finding.severity == "info" and not finding.option
+    if at_its_roof and finding.max_speedup is not None:
         return words.text(f"explain.gain-{diagnosis.verdict.variant}")
     return gain(finding, words)
 
@@ -401,10 +400,10 @@ def _not_told(groups: Sequence[Sequence[Diagnosis]], words: Wording) -> Iterable
         yield Text(f"{words.text('explain.not-told-never')} {told.never}", style="dim")
 
 
-def _dim(dim: tuple[int, int, int] | None) -> str:
-    if dim is None:
+def _sides(sides: tuple[int, int, int] | None) -> str:
+    if sides is None:
         return units.DASH
-    sides = list(dim)
-    while len(sides) > 1 and sides[-1] == 1:
-        sides.pop()
-    return "×".join(f"{side:,}" for side in sides)
+    kept = list(sides)
+    while len(kept) > 1 and kept[-1] == 1:
+        kept.pop()
+    return " × ".join(units.count(side) for side in kept)

@@ -13,7 +13,6 @@ from functools import cached_property
 from gputui.analysis.facts import EMPTY_KERNEL_NS, Facts
 from gputui.analysis.finding import Evidence, Verdict
 from gputui.analysis.neighbours import identity_of, outermost_range, same_pass
-from gputui.analysis.roofline import roofline_of
 from gputui.analysis.rules import Hit, rule
 from gputui.analysis.rules.memory import DRAM_REACHABLE_PCT, sum_of
 from gputui.analysis.rules.tensor import ATTENTION_REACHABLE
@@ -456,7 +455,7 @@ _BITS = {"fp64": 64, "fp32": 32, "tf32": 32, "bf16": 16, "fp16": 16, "fp8": 8, "
         "stall-long-scoreboard",
         "issue-slots",
     ),
-    applies=lambda facts: is_decode_product(facts, roofline_of(facts).arithmetic_intensity),
+    applies=lambda facts: is_decode_product(facts, facts.roofline.arithmetic_intensity),
 )
 def gemv_decode(facts: Facts, verdict: Verdict) -> Hit | None:
     """A product of one or a few rows (``is_decode_product``) with DRAM at 60 % or more

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from dataclasses import replace
 
 from gputui.analysis.facts import Facts
 from gputui.analysis.finding import Verdict
-from gputui.analysis.rules import Hit, rule
+from gputui.analysis.rules import Check, Hit, rule
 from gputui.analysis.verdict import FULL_PCT
 
 _GATE_ISSUE = 0.8
@@ -132,8 +133,9 @@ def _stall(
     hides: tuple[str, ...] = (),
     frees: tuple[str, ...] | None = None,
     named: bool = False,
+    held: bool = False,
 ) -> Hit | None:
-    """The finding of one reason.
+    """The finding of one reason, in a kernel that waits or whose unit is ``held`` by what makes it wait.
 
     Bound: the wait goes and all else stays, so at most 1 / (1 - share); the same instructions still have to be issued
     (1 / issues a cycle), and the busiest unit still has its work (100 / its percent). What is cured by more independent
@@ -145,7 +147,7 @@ def _stall(
     share, issued, place = _share(facts, reason), _issue(facts), _told(facts, reason)
     if share is None or issued is None or share <= _GATE_SHARE or issued[0] >= _GATE_ISSUE:
         return None
-    if not (_waits(verdict) or (reason == "barrier" and _held_by_barriers(facts))) or place is None:
+    if not (_waits(verdict) or held) or place is None:
         return None
     issue, issue_concept = issued
     gone = share + sum(_share(facts, other) or 0.0 for other in hides)
@@ -178,11 +180,27 @@ def _stall(
     )
 
 
-def _needs(reason: str) -> tuple[str, ...]:
-    return (
-        f"stall_{reason}|pcsamp_{reason}",
-        "warp_latency|pcsamp_selected",
-        "issue_active|sm_issue_active_elapsed_pct",
+def _stall_rule(
+    id: str,
+    reason: str,
+    *,
+    needs: tuple[str, ...] = (),
+    effects: tuple[str, ...] = (),
+    applies: Callable[[Facts], bool] = _may_stall,
+) -> Callable[[Check], Check]:
+    """A rule on one stall reason: what all of them need, use and explain, and what this one adds."""
+    return rule(
+        id,
+        "stalls",
+        needs=(
+            f"stall_{reason}|pcsamp_{reason}",
+            "warp_latency|pcsamp_selected",
+            "issue_active|sm_issue_active_elapsed_pct",
+            *needs,
+        ),
+        uses=_USES,
+        effects=("issue-slots", *effects),
+        applies=applies,
     )
 
 
@@ -194,38 +212,23 @@ _JUMPS = ("sm__inst_executed_pipe_cbu", "sm__issue", "sm__inst_issued", "sm__ins
 _ARITHMETIC = ("sm__pipe_", "sm__inst_executed_pipe_", "sm__issue", "sm__inst_issued", "sm__inst_executed.")
 
 
-@rule(
-    "stall-long-scoreboard",
-    "stalls",
-    needs=_needs("long_scoreboard"),
-    uses=_USES,
-    effects=("issue-slots",),
-    applies=_may_stall,
-)
+@_stall_rule("stall-long-scoreboard", "long_scoreboard")
 def long_scoreboard(facts: Facts, verdict: Verdict) -> Hit | None:
     """Global, local or texture data on its way (400 to 800 cycles from DRAM)."""
     return _stall(facts, verdict, "long_scoreboard", hides=("wait",))
 
 
-@rule(
-    "stall-short-scoreboard",
-    "stalls",
-    needs=_needs("short_scoreboard"),
-    uses=_USES,
-    effects=("issue-slots",),
-    applies=_may_stall,
-)
+@_stall_rule("stall-short-scoreboard", "short_scoreboard")
 def short_scoreboard(facts: Facts, verdict: Verdict) -> Hit | None:
     """Shared memory, shuffles, special functions (exp, rsqrt, division) and indirect branches: some 20 to 30 cycles."""
     return _stall(facts, verdict, "short_scoreboard", hides=("wait",))
 
 
-@rule(
+@_stall_rule(
     "stall-barrier",
-    "stalls",
-    needs=(*_needs("barrier"), "block_size"),
-    uses=_USES,
-    effects=("issue-slots", "occupancy-achieved", "compute-roof"),
+    "barrier",
+    needs=("block_size",),
+    effects=("occupancy-achieved", "compute-roof"),
     applies=lambda facts: _may_stall(facts) or (_held_by_barriers(facts) and not facts.is_short),
 )
 def barrier(facts: Facts, verdict: Verdict) -> Hit | None:
@@ -234,7 +237,9 @@ def barrier(facts: Facts, verdict: Verdict) -> Hit | None:
     The barriers' own instructions (on the address-divergence unit, ADU) go with them: so it is also told of a kernel
     that this unit holds.
     """
-    hit = _stall(facts, verdict, "barrier", frees=("sm__inst_executed_pipe_adu",), named=True)
+    hit = _stall(
+        facts, verdict, "barrier", frees=("sm__inst_executed_pipe_adu",), named=True, held=_held_by_barriers(facts)
+    )
     if hit is None:
         return None
     issued = _issue(facts)
@@ -243,53 +248,25 @@ def barrier(facts: Facts, verdict: Verdict) -> Hit | None:
     return replace(hit, max_speedup=bound if math.isfinite(bound) else None, params=params)
 
 
-@rule(
-    "stall-lg-throttle",
-    "stalls",
-    needs=_needs("lg_throttle"),
-    uses=_USES,
-    effects=("issue-slots",),
-    applies=_may_stall,
-)
+@_stall_rule("stall-lg-throttle", "lg_throttle")
 def lg_throttle(facts: Facts, verdict: Verdict) -> Hit | None:
     """The queue of global and local memory instructions is full: too many small ones in a row."""
     return _stall(facts, verdict, "lg_throttle", frees=_LOAD_STORE_UNIT)
 
 
-@rule(
-    "stall-mio-throttle",
-    "stalls",
-    needs=_needs("mio_throttle"),
-    uses=_USES,
-    effects=("issue-slots",),
-    applies=_may_stall,
-)
+@_stall_rule("stall-mio-throttle", "mio_throttle")
 def mio_throttle(facts: Facts, verdict: Verdict) -> Hit | None:
     """The queue of shared-memory instructions, shuffles, special functions and dynamic branches is full."""
     return _stall(facts, verdict, "mio_throttle", frees=_LOAD_STORE_UNIT)
 
 
-@rule(
-    "stall-tex-throttle",
-    "stalls",
-    needs=_needs("tex_throttle"),
-    uses=_USES,
-    effects=("issue-slots",),
-    applies=_may_stall,
-)
+@_stall_rule("stall-tex-throttle", "tex_throttle")
 def tex_throttle(facts: Facts, verdict: Verdict) -> Hit | None:
     """The queue of texture and surface instructions is full: 4 threads a cycle where loads take 32 (NVIDIA)."""
     return _stall(facts, verdict, "tex_throttle", frees=(*_LOAD_STORE_UNIT, "sm__inst_executed_pipe_tex"))
 
 
-@rule(
-    "stall-math-pipe",
-    "stalls",
-    needs=_needs("math_pipe_throttle"),
-    uses=_USES,
-    effects=("issue-slots",),
-    applies=_may_stall,
-)
+@_stall_rule("stall-math-pipe", "math_pipe_throttle")
 def math_pipe(facts: Facts, verdict: Verdict) -> Hit | None:
     """Warps want one arithmetic unit at the same time. Healthy where that is the tensor pipe at 30 % or more."""
     if (facts.tensor or 0.0) >= 30:
@@ -297,41 +274,20 @@ def math_pipe(facts: Facts, verdict: Verdict) -> Hit | None:
     return _stall(facts, verdict, "math_pipe_throttle", frees=_ARITHMETIC)
 
 
-@rule(
-    "stall-wait",
-    "stalls",
-    needs=_needs("wait"),
-    uses=_USES,
-    effects=("issue-slots",),
-    applies=_may_stall,
-)
+@_stall_rule("stall-wait", "wait")
 def wait(facts: Facts, verdict: Verdict) -> Hit | None:
     """The fixed latency of arithmetic (4 cycles and more): each instruction needs the one before. With one warp a
     scheduler every instruction waits so; well-tuned kernels show it too, hence the last to act on."""
     return _stall(facts, verdict, "wait")
 
 
-@rule(
-    "stall-no-instruction",
-    "stalls",
-    needs=_needs("no_instruction"),
-    uses=_USES,
-    effects=("issue-slots",),
-    applies=_may_stall,
-)
+@_stall_rule("stall-no-instruction", "no_instruction")
 def no_instruction(facts: Facts, verdict: Verdict) -> Hit | None:
     """The next instruction is not in the instruction cache, or its fetch lags behind jumps."""
     return _stall(facts, verdict, "no_instruction")
 
 
-@rule(
-    "stall-branch",
-    "stalls",
-    needs=_needs("branch_resolving"),
-    uses=_USES,
-    effects=("issue-slots",),
-    applies=_may_stall,
-)
+@_stall_rule("stall-branch", "branch_resolving")
 def branch(facts: Facts, verdict: Verdict) -> Hit | None:
     """A jump's target and the program counter behind it are being worked out. What goes with a jump: its slots and
     those of the compare, the mask and the return address it needs, its fixed latency and the fetch behind it (a branch,
@@ -344,52 +300,28 @@ def _polls(facts: Facts) -> bool:
     return _STREAM_K.search(f"{facts.kernel.name} {facts.kernel.demangled}") is not None
 
 
-@rule(
-    "stall-membar",
-    "stalls",
-    needs=_needs("membar"),
-    uses=_USES,
-    effects=("issue-slots",),
-    applies=lambda facts: _may_stall(facts) and not _polls(facts),
-)
+@_stall_rule("stall-membar", "membar", applies=lambda facts: _may_stall(facts) and not _polls(facts))
 def membar(facts: Facts, verdict: Verdict) -> Hit | None:
     """Memory fences: the warp waits until its earlier writes are seen by whom the fence names. A fence's own traffic in
     L2 (20 % busy where no listed part was over 15) goes with it, so only the listed parts bound."""
     return _stall(facts, verdict, "membar", frees=(), named=True)
 
 
-@rule(
-    "stall-drain",
-    "stalls",
-    needs=_needs("drain"),
-    uses=_USES,
-    effects=("issue-slots",),
-    applies=_may_stall,
-)
+@_stall_rule("stall-drain", "drain")
 def drain(facts: Facts, verdict: Verdict) -> Hit | None:
     """Warps that have ended and wait for their stores to leave; until then they keep their place on the SM."""
     return _stall(facts, verdict, "drain")
 
 
-@rule(
-    "stall-sleeping",
-    "stalls",
-    needs=_needs("sleeping"),
-    uses=_USES,
-    effects=("issue-slots",),
-    applies=lambda facts: _may_stall(facts) and not _polls(facts),
-)
+@_stall_rule("stall-sleeping", "sleeping", applies=lambda facts: _may_stall(facts) and not _polls(facts))
 def sleeping(facts: Facts, verdict: Verdict) -> Hit | None:
     """``nanosleep``, mostly in a loop that polls a flag or a lock."""
     return _stall(facts, verdict, "sleeping", named=True)
 
 
-@rule(
+@_stall_rule(
     "stall-imc-miss",
-    "stalls",
-    needs=_needs("imc_miss"),
-    uses=_USES,
-    effects=("issue-slots",),
+    "imc_miss",
     applies=lambda facts: _may_stall(facts) and (facts.device.compute_capability or (0, 0)) < (10, 0),
 )
 def imc_miss(facts: Facts, verdict: Verdict) -> Hit | None:
@@ -405,14 +337,7 @@ def _has_warp_group_products(facts: Facts) -> bool:
     return _multiplies_by_warp_group(facts) if facts.opcodes else facts.does_tensor is True
 
 
-@rule(
-    "stall-gmma",
-    "stalls",
-    needs=_needs("gmma"),
-    uses=_USES,
-    effects=("issue-slots",),
-    applies=_has_warp_group_products,
-)
+@_stall_rule("stall-gmma", "gmma", applies=_has_warp_group_products)
 def gmma(facts: Facts, verdict: Verdict) -> Hit | None:
     """Warp groups waiting for their matrix products while the tensor cores are less than half busy: too little is in
     flight. At 50 % and more the wait is a good sign."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from gputui.analysis.facts import WARP_GROUP_MMA, Facts
 from gputui.analysis.finding import Verdict
 from gputui.analysis.gpu import features_of
-from gputui.analysis.roofline import peak_of, roofline_of
+from gputui.analysis.roofline import peak_of
 from gputui.analysis.rules import Hit, rule
 from gputui.analysis.transformer import is_decode_product
 from gputui.analysis.verdict import FULL_PCT
@@ -48,7 +48,7 @@ _UNUSED_EFFECTS = (
 
 def _only_reads_weights(facts: Facts) -> bool:
     """A product of a few rows held by DRAM: tensor cores would wait for its weights too."""
-    decode = is_decode_product(facts, roofline_of(facts).arithmetic_intensity)
+    decode = is_decode_product(facts, facts.roofline.arithmetic_intensity)
     return decode and facts.levels.get("dram", 0.0) >= FULL_PCT
 
 
@@ -170,7 +170,7 @@ def _bound_on_tensor_cores(facts: Facts, precision: str) -> float | None:
 
 def _flop_per_s(facts: Facts) -> float:
     """The ordinary arithmetic counted; where half precision is not, its instructions: two multiply-adds a lane."""
-    counted, duration = roofline_of(facts).achieved_flop_per_s or 0.0, facts.kernel.duration_ns
+    counted, duration = facts.roofline.achieved_flop_per_s or 0.0, facts.kernel.duration_ns
     if facts.number("fp16_flop_per_s") is None and _half_pipe_pct(facts) >= 1 and duration:
         counted += facts.opcode_count("HFMA2") * 32 * 4 / duration * 1e9
     return counted
@@ -264,7 +264,7 @@ def fp8_opportunity(facts: Facts, verdict: Verdict) -> Hit | None:
         return None
     if features_of(facts.device).wgmma and facts.number("tensor_gmma_pct") == 0:
         return None  # First the instructions of its generation: hopper-features-unused.
-    precision = roofline_of(facts).precision
+    precision = facts.roofline.precision
     if precision not in ("tensor-bf16", "tensor-fp16"):
         return None
     peaks = [peak_of(facts, id) for id in ("tensor-fp8", precision)]

@@ -11,7 +11,7 @@ from gputui.paint.bars import bar
 from gputui.paint.grid import width_of
 from gputui.render.collect import not_told
 from gputui.render.lines import code_of, line_name, place_share, placed, remark_counts, remark_text
-from gputui.render.text import expectation, gain, gain_beside, gauge_rows, sureness, what_it_is
+from gputui.render.text import expectation, gain, gain_beside, gauge_rows, launch_shape, sureness, what_it_is
 from gputui.views import actions
 from gputui.views.glyphs import Glyphs, severity_mark
 from gputui.views.paper import LinesView
@@ -98,9 +98,7 @@ class DiagnosisView(LinesView):
         facts = self.signs.separator.join(
             (
                 *what_it_is(identity, self.words, op),
-                self.words.ui(
-                    "shape_one" if kernel.blocks == 1 else "shape", grid=shape(kernel.grid), block=shape(kernel.block)
-                ),
+                launch_shape(kernel, self.words),
                 units.duration(entry.duration_ns),
             )
         )
@@ -353,13 +351,3 @@ class DiagnosisView(LinesView):
             label = self.words.text("explain.not-told-never")
             first = [(label, "label-word"), (" ", "")]
             yield from paragraph(told.never, width, first=first, indent=2, role="muted")
-
-
-def shape(sides: tuple[int, int, int] | None) -> str:
-    """``128 × 256``: without the sides that are 1."""
-    if sides is None:
-        return units.DASH
-    kept = list(sides)
-    while len(kept) > 1 and kept[-1] == 1:
-        kept.pop()
-    return " × ".join(units.count(side) for side in kept)
