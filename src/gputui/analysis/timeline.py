@@ -1,0 +1,314 @@
+"""What a timeline tells before any judgement: busy time, kernels by name, NVTX ranges on the GPU, gaps, steps.
+
+Busy time is always a union of intervals, so that no share of time is above 100 %. Everything is numpy over whole
+columns: ten million kernels are summed in seconds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gputui.analysis.nvtx import Projection, RangeNode, project, tree
+from gputui.analysis.steps import Steps, find_steps
+from gputui.model.intervals import EMPTY, Intervals, Ns
+from gputui.model.timeline import Calls, Events, Ids, LaunchShape, OpKind, RangeKind, Timeline
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """All events of one name. ``share`` is of the time of all events summed, 0-1; times in ns."""
+
+    name: int
+    count: int
+    total_ns: int
+    min_ns: int
+    median_ns: float
+    max_ns: int
+    share: float
+
+    @property
+    def mean_ns(self) -> float:
+        return self.total_ns / self.count
+
+
+def groups(events: Events, rows: npt.NDArray[Any] | None = None) -> tuple[Group, ...]:
+    """The events (or these ``rows``, places or a mask) by name, the longest total first."""
+    name = events.name if rows is None else events.name[rows]
+    duration = events.duration if rows is None else events.duration[rows]
+    if not len(name):
+        return ()
+    # One sort for all statistics: by name, and by duration within it.
+    order = np.lexsort((duration, name))
+    name, duration = name[order], duration[order]
+    first = np.flatnonzero(np.concatenate(([True], name[1:] != name[:-1])))
+    count = np.diff(np.append(first, len(name)))
+    total = np.add.reduceat(duration, first)
+    low, high = duration[first + (count - 1) // 2], duration[first + count // 2]
+    whole = int(total.sum()) or 1
+    columns = (name[first], count, total, duration[first], (low + high) / 2, duration[first + count - 1], total / whole)
+    found = [Group(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+    return tuple(sorted(found, key=lambda group: (-group.total_ns, group.name)))
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The time that shares are told of: the steady state where it can be told, else from first to last GPU work.
+
+    ``source`` is ``"steps"``, ``"tail"`` (the first tenth left out) or ``"all"``.
+    """
+
+    start_ns: int
+    end_ns: int
+    source: str
+
+    @property
+    def span_ns(self) -> int:
+        return self.end_ns - self.start_ns
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A time when a GPU had nothing to do. ``op`` is the row of the operation that ended it, -1 at the end."""
+
+    gpu: int
+    start_ns: int
+    end_ns: int
+    op: int
+
+    @property
+    def duration_ns(self) -> int:
+        return self.end_ns - self.start_ns
+
+
+class TimelineFacts:
+    """A timeline with what is worked out from it, each part when first asked for. Safe to read from one thread."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        self.timeline = timeline
+
+    # -------------------------------------------------------------- GPUs
+
+    @cached_property
+    def op_gpu(self) -> Ids:
+        """The GPU of each operation."""
+        timeline = self.timeline
+        by_stream = np.array([stream.gpu for stream in timeline.streams] or [0], dtype=np.int32)
+        found: Ids = by_stream[timeline.ops.stream]
+        return found
+
+    @cached_property
+    def gpus(self) -> tuple[int, ...]:
+        """The GPUs that did something."""
+        return tuple(np.flatnonzero(np.bincount(self.op_gpu)).tolist()) if len(self.op_gpu) else ()
+
+    def ops_of(self, gpu: int | None = None, kinds: Iterable[OpKind] | None = None) -> Mask:
+        """The operations of a GPU (``None``: of all) and of these kinds, as a mask."""
+        ops = self.timeline.ops
+        mask: Mask = np.ones(len(ops), dtype=bool) if gpu is None else self.op_gpu == gpu
+        if kinds is not None:
+            wanted = np.zeros(len(OpKind), dtype=bool)
+            wanted[list(kinds)] = True
+            mask = mask & wanted[ops.kind]
+        return mask
+
+    def union(self, mask: Mask) -> Intervals:
+        """When any of these operations ran."""
+        ops = self.timeline.ops
+        return Intervals.union(ops.start[mask], ops.end[mask])
+
+    @cached_property
+    def busy(self) -> dict[int, Intervals]:
+        """Per GPU when anything ran on it."""
+        if len(self.gpus) == 1:
+            ops = self.timeline.ops
+            return {self.gpus[0]: Intervals.union(ops.start, ops.end)}
+        return {gpu: self.union(self.ops_of(gpu)) for gpu in self.gpus}
+
+    @cached_property
+    def kernel_mask(self) -> Mask:
+        found: Mask = self.timeline.ops.kind == OpKind.KERNEL
+        return found
+
+    @cached_property
+    def kernels(self) -> tuple[Group, ...]:
+        """The kernels by name, longest total first."""
+        mask = self.kernel_mask
+        return groups(self.timeline.ops, None if mask.all() else mask)
+
+    def shape_of(self, group: Group) -> tuple[LaunchShape | None, int]:
+        """The launch shape that a kernel was launched with most often, and how many different ones there are."""
+        timeline = self.timeline
+        rows = (timeline.ops.name == group.name) & self.kernel_mask
+        detail = timeline.ops.detail[rows]
+        detail = detail[detail >= 0]
+        if not len(detail):
+            return None, 0
+        counts = np.bincount(detail)
+        return timeline.shapes[int(counts.argmax())], int((counts > 0).sum())
+
+    # -------------------------------------------------------------- steps and steady state
+
+    @cached_property
+    def steps(self) -> Steps | None:
+        """The program's loop: from NVTX ranges where they tell it, else from kernels that repeat."""
+        return find_steps(self)
+
+    @cached_property
+    def window(self) -> Window:
+        ops = self.timeline.ops
+        if not len(ops):
+            return Window(self.timeline.start_ns, self.timeline.end_ns, "all")
+        first, last = int(ops.start[0]), int(ops.end.max())
+        if self.steps is not None:
+            steady = self.steps.steady
+            start, end = steady[0].start_ns, max(step.end_ns for step in steady)
+            return Window(max(start, self.timeline.start_ns), end, "steps")
+        if len(ops) >= _FEW_OPS:
+            return Window(first + (last - first) // 10, last, "tail")
+        return Window(first, last, "all")
+
+    def busy_share(self, gpu: int, window: Window | None = None) -> float:
+        """How much of the window the GPU did anything, 0-1."""
+        window = window or self.window
+        busy = self.busy.get(gpu, EMPTY).length_in(window.start_ns, window.end_ns)
+        return busy / window.span_ns if window.span_ns > 0 else 0.0
+
+    def gaps(self, gpu: int, window: Window | None = None, at_least_ns: int = 0) -> tuple[Gap, ...]:
+        """When the GPU had nothing to do within the window, the longest first."""
+        window = window or self.window
+        idle = self.busy.get(gpu, EMPTY).gaps(window.start_ns, window.end_ns)
+        chosen = np.flatnonzero(idle.end - idle.start >= max(1, at_least_ns))
+        chosen = chosen[np.argsort(idle.start[chosen] - idle.end[chosen], kind="stable")]
+        rows = np.flatnonzero(self.op_gpu == gpu)
+        starts = self.timeline.ops.start[rows]
+        place = np.searchsorted(starts, idle.end[chosen], side="left")
+        followed = (place < len(starts)) & (starts[np.minimum(place, len(starts) - 1)] == idle.end[chosen])
+        after = np.where(followed, rows[np.minimum(place, len(rows) - 1)], -1)
+        return tuple(
+            Gap(gpu, start, end, op)
+            for start, end, op in zip(
+                idle.start[chosen].tolist(), idle.end[chosen].tolist(), after.tolist(), strict=True
+            )
+        )
+
+    # -------------------------------------------------------------- API calls
+
+    def named(self, pattern: str) -> npt.NDArray[np.bool_]:
+        """Per name of the timeline whether this regular expression matches it from its beginning."""
+        compiled = re.compile(pattern)
+        return np.array([compiled.match(name) is not None for name in self.timeline.names], dtype=bool)
+
+    def calls_named(self, pattern: str, *, os: bool = False) -> Mask:
+        """The API calls (or those of the operating system) whose name matches, as a mask."""
+        calls = self.timeline.os_calls if os else self.timeline.calls
+        found: Mask = self.named(pattern)[calls.name]
+        return found
+
+    @cached_property
+    def thread_slices(self) -> tuple[Ns, Ns]:
+        """The calls' rows sorted by thread and start, and where each thread begins among them."""
+        calls = self.timeline.calls
+        order = np.argsort(calls.thread, kind="stable") if len(self.timeline.threads) > 1 else np.arange(len(calls))
+        begin = np.searchsorted(calls.thread[order], np.arange(len(self.timeline.threads) + 1))
+        return order, begin
+
+    def launching_thread(self, op: int) -> int:
+        """The thread whose API call launched an operation, -1 where the file does not tell."""
+        call = int(self.timeline.ops.call[op]) if op >= 0 else -1
+        return int(self.timeline.calls.thread[call]) if call >= 0 else -1
+
+    def thread_time(self, events: Calls, thread: int, start_ns: int, end_ns: int) -> tuple[tuple[int, int], ...]:
+        """What a thread spent ``[start_ns, end_ns)`` in: (name, ns) of ``events``, the longest first."""
+        near = _overlapping(events, start_ns, end_ns)
+        rows = near[events.thread[near] == thread]
+        if not len(rows):
+            return ()
+        spent = np.minimum(events.end[rows], end_ns) - np.maximum(events.start[rows], start_ns)
+        names, place = np.unique(events.name[rows], return_inverse=True)
+        totals = np.bincount(place, weights=spent).astype(np.int64)
+        return tuple(sorted(zip(names.tolist(), totals.tolist(), strict=True), key=lambda one: -one[1]))
+
+    # -------------------------------------------------------------- NVTX
+
+    @cached_property
+    def projection(self) -> Projection:
+        return project(self)
+
+    def ops_of_ranges(self, rows: Sequence[int] | Ids) -> Mask:
+        """The operations that these NVTX ranges launched, as a mask."""
+        timeline, projection = self.timeline, self.projection
+        rows = np.asarray(rows, dtype=np.int64)
+        first, last = projection.first_call[rows], projection.last_call[rows]
+        inside = np.zeros(len(timeline.calls) + 1, dtype=np.int64)
+        np.add.at(inside, first, 1)
+        np.add.at(inside, last, -1)
+        chosen = np.zeros(len(timeline.calls) + 1, dtype=bool)
+        chosen[projection.order] = np.cumsum(inside[:-1]) > 0
+        # The last place stands for "no call": -1 finds it.
+        return chosen[timeline.ops.call]
+
+    def range_at(self, thread: int, time_ns: int, domain: int | None = None) -> int:
+        """The innermost push/pop range of a thread around a time (of all domains, or of one), -1 where none is."""
+        ranges = self.timeline.ranges
+        around = []
+        for key, rows in self._nested.items():
+            if key[0] != thread or (domain is not None and key[1] != domain):
+                continue
+            place = int(np.searchsorted(ranges.start[rows], time_ns, side="right")) - 1
+            row = int(rows[place]) if place >= 0 else -1
+            # The nearest that begins before may have ended: then one around it has not, or none.
+            while row >= 0 and ranges.end[row] <= time_ns:
+                row = int(ranges.parent[row])
+            if row >= 0:
+                around.append(row)
+        return max(around, key=lambda row: int(ranges.start[row]), default=-1)
+
+    @cached_property
+    def _nested(self) -> dict[tuple[int, int], Ids]:
+        """The rows of push/pop ranges by thread and domain."""
+        ranges = self.timeline.ranges
+        rows = np.flatnonzero(ranges.kind == RangeKind.PUSH_POP).astype(np.int32)
+        rows = rows[np.lexsort((rows, ranges.domain[rows], ranges.thread[rows]))]
+        keys = list(zip(ranges.thread[rows].tolist(), ranges.domain[rows].tolist(), strict=True))
+        first = [place for place, key in enumerate(keys) if place == 0 or key != keys[place - 1]]
+        return {keys[low]: rows[low:high] for low, high in zip(first, [*first[1:], len(keys)], strict=True)}
+
+    def range_path(self, row: int) -> tuple[str, ...]:
+        """A range's name under the names of those around it, outermost first."""
+        path: list[str] = []
+        while row >= 0:
+            path.append(self.timeline.name(int(self.timeline.ranges.name[row])))
+            row = int(self.timeline.ranges.parent[row])
+        return tuple(reversed(path))
+
+    def path_of_op(self, op: int) -> tuple[str, ...]:
+        """The NVTX ranges around the API call that launched an operation, outermost first."""
+        call = int(self.timeline.ops.call[op])
+        if call < 0:
+            return ()
+        calls = self.timeline.calls
+        return self.range_path(self.range_at(int(calls.thread[call]), int(calls.start[call])))
+
+    @cached_property
+    def range_tree(self) -> tuple[RangeNode, ...]:
+        """The NVTX ranges by path, each level by CPU time, longest first; ranges of all threads together."""
+        return tree(self)
+
+
+_FEW_OPS = 50
+"""Under so many operations a tenth of them is too few to be a warm-up."""
+
+
+def _overlapping(events: Events, start_ns: int, end_ns: int) -> npt.NDArray[np.int64]:
+    """The rows that overlap ``[start_ns, end_ns)``."""
+    last = int(np.searchsorted(events.start, end_ns, side="left"))
+    return np.flatnonzero(events.end[:last] > start_ns)
