@@ -59,6 +59,8 @@ def find_steps(facts: TimelineFacts) -> Steps | None:
 
 
 _NUMBERS = re.compile(r"\d+")
+_OPERATOR = re.compile(r"^\w+::|, (seq|op_id) = \d")
+"""PyTorch's operators (``aten::mm``, ``MmBackward0, seq = 12``) are no steps, however much time they fill."""
 _LEAST_STEPS = 3
 _SLOW = 1.5
 """A step at the start that takes so many times the median belongs to the warm-up."""
@@ -76,7 +78,8 @@ def _steps_of_ranges(facts: TimelineFacts) -> Steps | None:
     first, last = int(ops.start[0]), int(ops.end.max())
     labels: dict[str, int] = {}
     label_of = np.array([labels.setdefault(_NUMBERS.sub("#", name), len(labels)) for name in timeline.names])
-    rows = np.flatnonzero(usable & (facts.projection.ops > 0))
+    operators = np.array([_OPERATOR.search(name) is not None for name in timeline.names], dtype=bool)
+    rows = np.flatnonzero(usable & (facts.projection.kernels > 0) & ~operators[ranges.name])
     rows = rows[ranges.depth[rows] <= _DEEPEST_STEP]
     best: tuple[float, int, npt.NDArray[np.intp]] | None = None
     keys = np.stack((label_of[ranges.name[rows]], ranges.thread[rows], ranges.domain[rows], ranges.depth[rows]), axis=1)
