@@ -7,17 +7,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from gputui.errors import GputuiError
-from gputui.formats import foreign, ncu_csv, ncu_report
+from gputui.formats import foreign, ncu_csv, ncu_report, nsys_rep, nsys_sqlite, torch_trace
 from gputui.formats.base import HEAD_BYTES, Format, Progress
 
 if TYPE_CHECKING:
     from gputui.model.report import Report
 
-FORMATS: tuple[Format, ...] = (cast("Format", ncu_report), cast("Format", ncu_csv))
+FORMATS: tuple[Format, ...] = tuple(
+    cast("Format", module) for module in (ncu_report, nsys_sqlite, nsys_rep, torch_trace, ncu_csv)
+)
 
 
-REPORT_SUFFIXES = frozenset({".ncu-rep", ".ncu-repz", ".nsight-cuprof-report", ".csv"})
-"""What a folder is searched for; a file named by itself may have any name."""
+REPORT_SUFFIXES = frozenset(
+    {".ncu-rep", ".ncu-repz", ".nsight-cuprof-report", ".csv", ".sqlite", ".nsys-rep", ".qdrep"}
+)
+"""What a folder is searched for, and for traces; a file named by itself may have any name."""
+_TRACE_SUFFIXES = (".json", ".json.gz")
+"""Most files of these names are something else: their first bytes decide."""
 
 
 def reports_in(path: Path) -> list[Path]:
@@ -28,12 +34,27 @@ def reports_in(path: Path) -> list[Path]:
     try:
         if not path.is_dir():
             return [path]
-        found = sorted(child for child in path.iterdir() if child.suffix in REPORT_SUFFIXES and child.is_file())
+        found = sorted(child for child in path.iterdir() if _may_be_report(child))
     except OSError as error:
         raise foreign.cannot_open(path, error) from error
     if not found:
-        raise GputuiError(str(path), "is a folder without a report", "Name a .ncu-rep file, or a folder that has some")
+        raise GputuiError(
+            str(path),
+            "is a folder without a report",
+            "Name a report (.ncu-rep, .nsys-rep, .sqlite), or a folder that has some",
+        )
     return found
+
+
+def _may_be_report(path: Path) -> bool:
+    if path.suffix in REPORT_SUFFIXES:
+        return path.is_file()
+    return path.name.endswith(_TRACE_SUFFIXES) and path.is_file() and torch_trace.recognises(_head(path))
+
+
+def _head(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(HEAD_BYTES)
 
 
 def open_report(path: str | os.PathLike[str], progress: Progress | None = None) -> Report:
@@ -44,8 +65,7 @@ def open_report(path: str | os.PathLike[str], progress: Progress | None = None) 
     path = Path(path)
     try:
         foreign.check_is_file(path)
-        with path.open("rb") as file:
-            head = file.read(HEAD_BYTES)
+        head = _head(path)
         for format in FORMATS:
             if format.recognises(head):
                 return format.open(path, progress)

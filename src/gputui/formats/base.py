@@ -58,6 +58,15 @@ def device_of(metrics: Mapping[str, Metric], capability: tuple[int, int] | None 
     )
 
 
+_RANK = re.compile(r"rank[-_.=]?(\d{1,6})", re.IGNORECASE)
+
+
+def rank_of(path: Path) -> int | None:
+    """The rank that a file's name tells: 3 of ``run.rank3.sqlite``."""
+    found = _RANK.findall(path.name)
+    return int(found[-1]) if found else None
+
+
 def function_name(demangled: str) -> str:
     """The function alone: ``kernel`` of ``void space::kernel<int>(float *)``, as NVIDIA's reader names it."""
     text = demangled.replace("(anonymous namespace)", "").replace("<unnamed>", "")

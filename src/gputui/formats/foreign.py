@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import errno
 import re
-import zlib
 from pathlib import Path
 
 from gputui.errors import GputuiError
 
-_OPENS = "Today gputui opens Nsight Compute reports (.ncu-rep) and the CSV that ncu --csv prints"
-_SUFFIXES = (".ncu-rep", ".ncu-repz", ".nsight-cuprof-report", ".csv")
+_OPENS = (
+    "gputui opens reports of Nsight Compute (.ncu-rep, the CSV of ncu --csv) and Nsight Systems (.nsys-rep, .sqlite), "
+    "and traces of the PyTorch profiler (.json, .json.gz)"
+)
+_BINARY_SUFFIXES = (".ncu-rep", ".ncu-repz", ".nsight-cuprof-report", ".nsys-rep", ".qdrep", ".sqlite")
+_SUFFIXES = (*_BINARY_SUFFIXES, ".csv", ".json", ".json.gz")
 
 _BINARY = (
     (b"PK\x03\x04", "a zip archive"),
@@ -37,7 +40,6 @@ _NSYS_STATS = re.compile(
     r" ?\*\* .* \(\w+\):| ?Time ?\(%\) +Total Time)",
     re.MULTILINE,
 )
-_TRACE = re.compile(r'"(traceEvents|deviceProperties|schemaVersion|with_stack)"\s*:|\[\s*\{[^{}]*"ph"\s*:')
 
 
 def check_is_file(path: Path) -> None:
@@ -51,7 +53,7 @@ def check_is_file(path: Path) -> None:
         raise GputuiError(str(path), "is no regular file", "Save the report to a file and name that")
     if status.st_size == 0:
         raise GputuiError(
-            str(path), "is empty", "Collect it again, and look for an error in ncu's output or a full disk"
+            str(path), "is empty", "Collect it again, and look for an error in the profiler's output or a full disk"
         )
 
 
@@ -62,7 +64,7 @@ def cannot_open(path: Path, error: OSError) -> GputuiError:
         return GputuiError(
             str(path),
             "may not be read by this user",
-            "Change its owner or mode, or copy it (ncu run as root writes files of root)",
+            "Change its owner or mode, or copy it (a profiler run as root writes files of root)",
         )
     return GputuiError(
         str(path), f"cannot be read ({error.strerror or error})", "Check the disk or the mount that it is on"
@@ -90,21 +92,22 @@ def unknown(path: Path, head: bytes) -> GputuiError:
             "is a Git LFS pointer, not the report itself",
             "Run git lfs pull in its repository, then open it again",
         )
-    timeline = _timeline(head)
-    if timeline:
-        return GputuiError(name, f"is {timeline}; gputui cannot open timelines yet", _OPENS)
     text = _as_text(head)
     if re.match(r"\s*<(!doctype html|html)", text, re.IGNORECASE):
         return GputuiError(name, "is a web page, not a report", "Download the file itself (its raw form)")
     if "NVPROF is profiling" in text:
         return GputuiError(name, "is nvprof's output", "Profile with ncu: nvprof does not know GPUs newer than Volta")
+    if _NSYS_TABLE.search(text) or _NSYS_STATS.search(text):
+        return GputuiError(
+            name, "is a table that nsys stats printed", "Open the report that it is of (.nsys-rep, or its .sqlite)"
+        )
     what = next((what for magic, what in _BINARY if head.startswith(magic)), None)
     if what is None and text.lstrip()[:1] in ("{", "["):
         what = "JSON"
-    if what is None and path.suffix in _SUFFIXES[:3]:
+    if what is None and path.suffix in _BINARY_SUFFIXES:
         return GputuiError(
             name,
-            "is no report that gputui knows: its first bytes are not those of an Nsight Compute report",
+            f"is no report that gputui knows: its first bytes are not those of a {path.suffix} file",
             "Copy it again byte for byte, or collect it again",
         )
     looks = f" (looks like {what})" if what else ""
@@ -112,27 +115,9 @@ def unknown(path: Path, head: bytes) -> GputuiError:
     return GputuiError(name, f"is no report that gputui knows{looks}", hint)
 
 
-def _timeline(head: bytes) -> str | None:
-    """What kind of timeline a file is, or ``None``."""
-    if head.startswith(b"NVIDIA Tegra Profiler"):
-        return "an Nsight Systems report"
-    if head.startswith(b"SQLite format 3\0"):
-        return "an Nsight Systems export (SQLite)" if any(word in head for word in _NSYS_SQLITE) else None
-    if head.startswith(b"\x1f\x8b"):
-        head = _unzipped(head)
-    text = _as_text(head)
-    if _TRACE.search(text) and text.lstrip()[:1] in ("{", "["):
-        return "a PyTorch or Chrome trace"
-    if _NSYS_TABLE.search(text) or _NSYS_STATS.search(text):
-        return "a table of Nsight Systems (nsys stats)"
-    return None
-
-
-def _unzipped(head: bytes) -> bytes:
-    try:
-        return zlib.decompressobj(wbits=31).decompress(head, 1 << 20)
-    except zlib.error:
-        return b""
+def is_nsys_export(head: bytes) -> bool:
+    """Whether an SQLite file's first pages name a table of nsys."""
+    return any(word in head for word in _NSYS_SQLITE)
 
 
 def _as_text(head: bytes) -> str:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from gputui.model.device import Device
     from gputui.model.source import SourceListing
+    from gputui.model.timeline import Timeline
 
 
 class MetricSource(Protocol):
@@ -36,6 +37,22 @@ class MetricSource(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+class NoMetrics:
+    """The source of a report that measures time alone."""
+
+    def fetch(self, indices: Sequence[int], names: Sequence[str] | None) -> list[dict[str, Metric]]:
+        return [{} for _ in indices]
+
+    def extras(self, index: int) -> Extras:
+        return Extras()
+
+    def source(self, index: int) -> SourceListing | None:
+        return None
+
+    def close(self) -> None:
+        pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +115,8 @@ class Session:
 class Report:
     """One opened file.
 
-    ``kind`` is ``"ncu"`` or ``"ncu-csv"``; ``truncated`` says that the file was cut off and holds only what could be
-    read; ``kernels`` are in the report's own order.
+    ``kind`` is ``"ncu"``, ``"ncu-csv"``, ``"nsys"`` or ``"torch"``; the last two have a ``timeline``. ``truncated``
+    says that the file was cut off and holds only what could be read; ``kernels`` are in the report's own order.
     """
 
     path: str
@@ -110,6 +127,7 @@ class Report:
     truncated: bool = False
     notices: list[Notice] = field(default_factory=list)
     session: Session = field(default_factory=Session)
+    timeline: Timeline | None = None
 
     @property
     def devices(self) -> tuple[Device, ...]:

@@ -7,7 +7,7 @@ processes are places in the lists of the same name. -1 stands for "the file does
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -244,6 +244,26 @@ class SourceFile:
     rank: int | None = None
 
 
+def in_order(start: Ns, end: Ns) -> npt.NDArray[np.intp] | None:
+    """The places of events by start, longer ones first, then as they came; ``None`` where they are so already."""
+    order = None
+    if (start[1:] < start[:-1]).any():
+        order = np.argsort(start, kind="stable")
+        start, end = start[order], end[order]
+    same = start[1:] == start[:-1]
+    wrong = same & (end[1:] > end[:-1])
+    if wrong.any():
+        # Only runs of equal starts need another look.
+        run = np.concatenate(([0], np.cumsum(~same)))
+        is_wrong = np.zeros(int(run[-1]) + 1, dtype=bool)
+        is_wrong[run[1:][wrong]] = True
+        rows = np.flatnonzero(is_wrong[run])
+        if order is None:
+            order = np.arange(len(start))
+        order[rows] = order[rows[np.lexsort((-end[rows], run[rows]))]]
+    return order
+
+
 def no_events(kind: type[E]) -> E:
     """A table without rows."""
     types: dict[str, Any] = {"start": np.int64, "end": np.int64, "kind": np.uint8, "depth": np.int16, "is_open": bool}
@@ -259,13 +279,15 @@ def no_transfers() -> Transfers:
 class Timeline:
     """One capture, or several on one clock.
 
-    ``start_ns`` to ``end_ns`` encloses every event. ``faults`` are unified-memory page faults, by ``name`` "GPU" or
-    "CPU" and with their thread -1; ``overhead`` is the profiler's own time. ``lacks`` are what the capture does not
+    ``start_ns`` to ``end_ns`` encloses every event. ``short_names`` are functions without parameters and templates, by
+    place in ``names``, of kernels whose file tells them. ``faults`` are unified-memory page faults, by ``name`` "GPU"
+    or "CPU" and with their thread -1; ``overhead`` is the profiler's own time. ``lacks`` are what the capture does not
     have, each a notice with the flag that would bring it.
     """
 
     names: Sequence[str]
     files: Sequence[SourceFile]
+    short_names: Mapping[int, str] = field(default_factory=dict)
     gpus: Sequence[Gpu] = ()
     processes: Sequence[Process] = ()
     streams: Sequence[Stream] = ()

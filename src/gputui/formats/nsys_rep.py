@@ -1,0 +1,245 @@
+"""Nsight Systems' own reports (``.nsys-rep``, ``.qdrep``).
+
+Only nsys reads them: it exports them to SQLite, in a process group of its own, into the user's cache. Nothing is
+written beside the report. An export that lies there already is used as it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import re
+import select
+import shlex
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from gputui.errors import GputuiError
+from gputui.formats import nsys_sqlite
+from gputui.formats.base import Progress
+from gputui.model.report import Report
+
+kind = "nsys"
+MAGIC = b"NVIDIA Tegra Profiler"
+
+_MOST_FILES = 20
+_MOST_BYTES = 5 * 10**9
+_STALL_S = 300.0
+"""How long nsys may neither say nor write anything."""
+_VERSION_S = 30.0
+_TICK_S = 0.2
+_LAST_WORDS = 65536
+_PERCENT = re.compile(rb"(\d{1,3})%")
+_NEWER = re.compile(r"created in Nsight Systems version \(([\d.]+)[^)]*\), newer than your current version \(([\d.]+)")
+_PLACES = (
+    "/opt/nvidia/nsight-systems/*/bin/nsys",
+    "/opt/nvidia/nsight-systems-cli/*/bin/nsys",
+    "/usr/local/cuda*/bin/nsys",
+)
+
+
+def recognises(head: bytes) -> bool:
+    return head.startswith(MAGIC)
+
+
+def open(path: Path, progress: Progress | None = None) -> Report:
+    """The report at ``path``. Raises ``GputuiError`` where there is no nsys that can read it, or it is stopped."""
+    beside = path.with_suffix(".sqlite")
+    if _is_export_of(beside, path):
+        with contextlib.suppress(GputuiError):
+            return nsys_sqlite.open_export(beside, path, progress)
+
+    def converting(done: int, total: int) -> bool:
+        return progress is None or progress(done, 2 * total)
+
+    def reading(done: int, total: int) -> bool:
+        return progress is None or progress(total + done, 2 * total)
+
+    return nsys_sqlite.open_export(_converted(path, converting), path, reading)
+
+
+def _is_export_of(export: Path, path: Path) -> bool:
+    try:
+        with export.open("rb") as file:
+            return (
+                nsys_sqlite.recognises(file.read(len(nsys_sqlite.MAGIC)))
+                and export.stat().st_mtime >= path.stat().st_mtime
+            )
+    except OSError:
+        return False
+
+
+def find_nsys() -> str | None:
+    """The nsys to run: that of the search path, else the newest where NVIDIA installs it."""
+    found = shutil.which("nsys")
+    if found is not None:
+        return found
+    installed = [one for place in _PLACES for one in Path("/").glob(place[1:]) if os.access(one, os.X_OK)]
+    return str(max(installed, key=_numbers)) if installed else None
+
+
+def _numbers(path: Path) -> list[int]:
+    return [int(one) for one in re.findall(r"\d+", str(path))]
+
+
+def _by_hand(path: Path) -> str:
+    export, name = shlex.quote(f"{path.stem}.sqlite"), shlex.quote(path.name)
+    return (
+        f"On the machine that captured it run nsys export --type sqlite -o {export} {name}, then gputui open {export}"
+    )
+
+
+def _converted(path: Path, progress: Progress) -> Path:
+    """The export of this report in the cache, made if it is not there."""
+    nsys = find_nsys()
+    if nsys is None:
+        raise GputuiError(str(path), "is read by nsys, which is not installed here", _by_hand(path))
+    version = _version(nsys)
+    status = path.stat()
+    key = f"{path.resolve()}\0{status.st_size}\0{status.st_mtime_ns}\0{version}"
+    folder = _cache()
+    export = folder / f"{hashlib.sha256(os.fsencode(key)).hexdigest()[:32]}.sqlite"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if export.is_file():
+            # The last used go last.
+            with contextlib.suppress(OSError):
+                os.utime(export)
+            return export
+        draft = export.with_name(f"{export.stem}.{os.getpid()}.draft")
+        try:
+            _run(nsys, path, draft, progress)
+            draft.replace(export)
+        finally:
+            for leftover in folder.glob(f"{draft.name}*"):
+                leftover.unlink(missing_ok=True)
+        _tidy(folder, export)
+    except OSError as error:
+        raise _no_room(path, folder, error.strerror or str(error)) from error
+    return export
+
+
+def _cache() -> Path:
+    home = os.environ.get("XDG_CACHE_HOME")
+    # The specification: what is not absolute is to be ignored.
+    return (Path(home) if home and os.path.isabs(home) else Path.home() / ".cache") / "gputui" / "nsys"
+
+
+def _no_room(path: Path, folder: Path, why: str) -> GputuiError:
+    return GputuiError(
+        str(path),
+        f"cannot be converted into the cache {folder} ({why})",
+        "Make room or rights there, or set XDG_CACHE_HOME to a folder with both",
+    )
+
+
+def _version(nsys: str) -> str:
+    try:
+        done = subprocess.run(
+            [nsys, "--version"], stdin=subprocess.DEVNULL, capture_output=True, timeout=_VERSION_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.decode("utf-8", "replace").strip()
+
+
+def _run(nsys: str, path: Path, draft: Path, progress: Progress) -> None:
+    """Have nsys write ``draft``. Raises ``GputuiError`` where it does not."""
+    command = [
+        *(nsys, "export", "--type", "sqlite", "--lazy", "true", "--force-overwrite", "true"),
+        *("--output", str(draft), str(path.absolute())),
+    ]
+    try:
+        child = subprocess.Popen(
+            command,
+            cwd=draft.parent,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # to stop whatever it starts, too
+        )
+    except OSError as error:
+        raise GputuiError(str(path), f"nsys does not start ({error.strerror or error})", _by_hand(path)) from error
+    assert child.stdout is not None
+    words = b""
+    try:
+        for said in _output(child.stdout, draft):
+            if said is None:
+                raise GputuiError(
+                    str(path), f"nsys has done nothing for {_STALL_S:g} s and was stopped", _by_hand(path)
+                )
+            words = (words + said)[-_LAST_WORDS:]
+            percents = _PERCENT.findall(words)
+            if not progress(min(int(percents[-1]), 100) if percents else 0, 100):
+                raise GputuiError(str(path), "was not opened: its conversion was stopped", "Open it again")
+        status = child.wait()
+    finally:
+        _kill(child)
+    if status or not draft.is_file():
+        raise _refused(path, draft.parent, words.decode("utf-8", "replace"), status)
+
+
+def _output(pipe: IO[bytes], draft: Path) -> Iterator[bytes | None]:
+    """What the child says, some times a second; ends with the child, and with ``None`` where it stalls."""
+    size, alive = -1, time.monotonic()
+    while True:
+        ready, _, _ = select.select([pipe], [], [], _TICK_S)
+        said = os.read(pipe.fileno(), _LAST_WORDS) if ready else b""
+        if ready and not said:
+            return
+        now = draft.stat().st_size if draft.exists() else -1
+        if said or now != size:
+            size, alive = now, time.monotonic()
+        elif time.monotonic() - alive > _STALL_S:
+            yield None
+        yield said
+
+
+def _kill(child: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
+    if child.stdout is not None:
+        child.stdout.close()
+
+
+def _refused(path: Path, folder: Path, words: str, status: int) -> GputuiError:
+    newer = _NEWER.search(words)
+    if newer is not None:
+        return GputuiError(
+            str(path),
+            f"was made by Nsight Systems {newer[1]}, which is newer than the {newer[2]} installed here",
+            _by_hand(path),
+        )
+    reason = next((line.strip(" .") for line in re.findall(r"rror: *([^\r\n]+)", words)), "")
+    if re.search("disk (is|I/O)|No space left|is full|unable to open database", words):
+        return _no_room(path, folder, reason or os.strerror(errno.ENOSPC))
+    if status < 0:
+        return GputuiError(str(path), f"nsys crashed on it (signal {-status})", _by_hand(path))
+    return GputuiError(
+        str(path),
+        f"nsys cannot read it ({reason or f'status {status}'})",
+        "The file is cut off or damaged: copy it again byte for byte, or collect it again",
+    )
+
+
+def _tidy(folder: Path, keep: Path) -> None:
+    """Remove the exports that were not used for longest, until few enough and small enough ones are left."""
+    exports = []
+    for one in folder.iterdir():
+        with contextlib.suppress(OSError):
+            status = one.stat()
+            exports.append((one != keep, -status.st_mtime, status.st_size, one))
+    size = 0
+    for count, (_, _, bytes_here, one) in enumerate(sorted(exports)):
+        size += bytes_here
+        if one != keep and (count >= _MOST_FILES or size > _MOST_BYTES):
+            with contextlib.suppress(OSError):
+                one.unlink()

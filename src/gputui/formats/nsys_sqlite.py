@@ -1,0 +1,125 @@
+"""What ``nsys export --type sqlite`` writes, of every schema from 2020 to 2026."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gputui.errors import GputuiError
+from gputui.formats import foreign
+from gputui.formats.base import HEAD_BYTES, Progress, rank_of
+from gputui.model.report import NoMetrics, Notice, Report, Session
+
+if TYPE_CHECKING:
+    from gputui.formats._nsys_tables import Contents
+    from gputui.model.timeline import SourceFile, Timeline
+
+kind = "nsys"
+MAGIC = b"SQLite format 3\0"
+
+_DROPPED = re.compile(r"\bdropped\b|\blost\b|\bnot all\b|might not have been collected", re.IGNORECASE)
+_NOTHING = re.compile(r"^No .* events collected", re.IGNORECASE)
+"""What nsys says of each kind of event that a program simply does not have."""
+_ERROR = 3
+_MOST_UNLINKED = 0.01
+
+
+def recognises(head: bytes) -> bool:
+    """Any SQLite database: whose it is may lie beyond the head."""
+    return head.startswith(MAGIC)
+
+
+def open(path: Path, progress: Progress | None = None) -> Report:
+    """The report at ``path``. Raises ``GputuiError`` where it is no export of nsys, or none of it can be read."""
+    return open_export(path, path, progress)
+
+
+def open_export(path: Path, origin: Path, progress: Progress | None) -> Report:
+    """The report at ``path``, which is an export of ``origin``."""
+    # numpy is not for those who open something else.
+    from gputui.formats._nsys_tables import TABLES, read
+    from gputui.formats._sqlite_columns import Database
+
+    with path.open("rb") as file:
+        head = file.read(HEAD_BYTES)
+    try:
+        database = Database(path)
+    except sqlite3.Error as error:
+        if foreign.is_nsys_export(head):
+            raise _lost(path) from error
+        raise foreign.unknown(path, head) from error
+    try:
+        if not TABLES & database.columns.keys():
+            raise foreign.unknown(path, head)
+        contents = read(database, origin, rank_of(origin), progress)
+    finally:
+        database.close()
+    timeline = contents.timeline
+    if contents.damaged and not any(map(len, (timeline.ops, timeline.calls, timeline.ranges, timeline.os_calls))):
+        raise _lost(path)
+    (file_of_it,) = timeline.files
+    return Report(
+        path=str(origin),
+        kind=kind,
+        kernels=[],
+        source=NoMetrics(),
+        tool_version=file_of_it.tool_version,
+        truncated=bool(contents.damaged),
+        notices=list(_notices(contents)),
+        session=_session(file_of_it),
+        timeline=replace(timeline, lacks=tuple(lacks(timeline))),
+    )
+
+
+def _lost(path: Path) -> GputuiError:
+    return GputuiError(
+        str(path),
+        "is cut off or damaged: none of its events can be read",
+        "Copy it again byte for byte, or export it again: nsys export --type sqlite",
+    )
+
+
+def _session(file: SourceFile) -> Session:
+    created = None
+    if file.wall_ns is not None:
+        created = datetime.fromtimestamp(file.wall_ns // 10**9, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return Session(command_line=file.command, created=created)
+
+
+def _notices(contents: Contents) -> Iterator[Notice]:
+    if contents.damaged:
+        yield Notice("damaged-tables", {"tables": ", ".join(contents.damaged)})
+    dropped = [text for _, text in contents.messages if _DROPPED.search(text) and not _NOTHING.search(text)]
+    if dropped:
+        yield Notice("dropped-events", {"count": len(dropped), "text": dropped[0]})
+    errors = [text for severity, text in contents.messages if severity == _ERROR and text not in dropped]
+    if errors:
+        yield Notice("profiler-errors", {"count": len(errors), "text": errors[0]})
+
+
+def lacks(timeline: Timeline) -> Iterator[Notice]:
+    """What a capture does not have, each with the flag of nsys that brings it."""
+    from gputui.model.timeline import OpKind
+
+    kinds = timeline.ops.kind
+    kernels = kinds == OpKind.KERNEL
+    graphs = int((kinds == OpKind.GRAPH).sum())
+    if not len(timeline.ops) and not len(timeline.calls):
+        yield Notice("lacks-cuda")
+    elif not kernels.any() and not graphs:
+        yield Notice("lacks-kernels")
+    elif not ((kinds == OpKind.COPY) | (kinds == OpKind.MEMSET)).any():
+        yield Notice("lacks-copies")
+    if graphs:
+        yield Notice("lacks-graph-kernels", {"count": graphs})
+    count = int(kernels.sum())
+    unlinked = int((timeline.ops.call[kernels] < 0).sum())
+    if unlinked > _MOST_UNLINKED * count:
+        yield Notice("lacks-calls", {"count": unlinked, "kernels": count})
+    if not len(timeline.ranges):
+        yield Notice("lacks-nvtx")
