@@ -183,3 +183,20 @@ def test_more_is_never_shown_as_less(name: str) -> None:
     values = [1.0037**step for step in range(1, 6000)]
     shown = [back(units.BY_NAME[name](value)) for value in values]
     assert shown == sorted(shown)
+
+
+@pytest.mark.parametrize(
+    ("ns", "step", "reach", "text"),
+    [
+        (0, 10_000_000, 54_000_000, "0 ms"),
+        (12_345_678, 1000, 12_345_678, "12.345 ms"),
+        (1_680_000_000, 20_000_000, 1_790_000_000, "1.68 s"),
+        (250_000, 250_000, 3_000_000, "0.25 ms"),
+        (2_000, 500, 2_500, "2.0 µs"),
+        (40, 20, 180, "40 ns"),
+        (-1_500, 500, 3_000, "-1.5 µs"),
+        (90_000_000_000, 10_000_000_000, 99_000_000_000, "90 s"),
+    ],
+)
+def test_moments_are_as_exact_as_their_steps(ns: int, step: int, reach: int, text: str) -> None:
+    assert units.moment(ns, step, reach) == text

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 DASH = "–"
 """What stands for a number that the report does not tell."""
 
+_TIME_UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
@@ -42,10 +43,28 @@ def share(value: float | None) -> str:
 def duration(ns: float | None) -> str:
     if ns is None:
         return DASH
-    for factor, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")):
+    for factor, unit in _TIME_UNITS:
         if abs(ns) >= factor * 0.9995:
             return f"{significant(ns / factor)} {unit}"
     return f"{significant(ns)} ns"
+
+
+def moment(ns: int, step_ns: int, reach_ns: int) -> str:
+    """A time on a ruler, exact to its steps: 12345678 in steps of 1000 is ``12.345 ms``.
+
+    The unit is that of ``reach_ns``, the largest time on the ruler, so that all of them have the same; times are cut
+    to the step, not rounded.
+    """
+    factor, unit = next(
+        ((factor, unit) for factor, unit in _TIME_UNITS if max(abs(reach_ns), step_ns) >= factor), (1, "ns")
+    )
+    decimals, resolution = 0, factor
+    while resolution > 1 and step_ns % resolution:
+        decimals, resolution = decimals + 1, resolution // 10
+    count = ns // resolution
+    whole, part = divmod(abs(count), 10**decimals)
+    sign = "-" if count < 0 else ""
+    return f"{sign}{whole}.{part:0{decimals}d} {unit}" if decimals else f"{sign}{whole} {unit}"
 
 
 def size(count: float | None) -> str:

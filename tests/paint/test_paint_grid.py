@@ -150,3 +150,12 @@ def test_every_row_is_exactly_as_wide_as_asked(ascii: bool) -> None:
         assert widths(picture) == {canvas.width}
         assert len(picture.rows) == canvas.height
         assert picture.text().isascii() == ascii or not ascii
+
+
+def test_a_run_of_cells_is_filled_at_once() -> None:
+    canvas = Canvas(5, 1)
+    canvas.line(0, 0, 9, 0, "roof")
+    canvas.fill(1, 0, ["a", "b"], ["one", "two"])
+    assert canvas.picture().rows == ((("⠉", "roof"), ("a", "one"), ("b", "two"), ("⠉⠉", "roof")),)
+    assert canvas.is_taken(2, 0)
+    assert not canvas.is_taken(3, 0)

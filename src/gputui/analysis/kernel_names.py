@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 
 
@@ -316,3 +316,31 @@ def _patterns() -> tuple[tuple[re.Pattern[str], str, str], ...]:
     text = resources.files("gputui.data").joinpath("kernel_patterns.tsv").read_text(encoding="utf-8")
     rows = [line.split("\t") for line in text.splitlines()[1:] if line]
     return tuple((re.compile(row[1]), row[2], row[3]) for row in rows)
+
+
+# ------------------------------------------------------------------ the short name
+
+_ANONYMOUS = re.compile(r"\(anonymous namespace\)::|<unnamed>::")
+
+
+@lru_cache(maxsize=4096)
+def short_name(demangled: str) -> str:
+    """The function's own name, without return type, namespaces, template arguments and parameters.
+
+    ``void at::native::(anonymous namespace)::cast<4, float>(int)`` is ``cast``. What is no C++ name stays as it is.
+    """
+    text = _ANONYMOUS.sub("", demangled[:_READ_OF_A_NAME])
+    if not any(sign in text for sign in ("(", "<", "::")):
+        return demangled
+    depth, start = 0, 0
+    for place, char in enumerate(text):
+        if char == "<":
+            depth += 1
+        elif char == ">":
+            depth -= 1
+        elif depth == 0:
+            if char == "(" and place > start:
+                return text[start:place].partition("<")[0] or demangled
+            if char == " " or text.startswith("::", place - 1):
+                start = place + 1
+    return text[start:].partition("<")[0] or demangled

@@ -6,11 +6,10 @@ renderer to colours or to nothing. This module knows no Textual and no styles.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
-from operator import itemgetter
 
 from rich.cells import cell_len
 
@@ -129,6 +128,13 @@ class Canvas:
             self._roles[row][col] = role
             self._taken[row][col] = 1
 
+    def fill(self, col: int, row: int, glyphs: Sequence[str], roles: Sequence[str]) -> None:
+        """Take one cell a glyph, each with its role, over whatever is there. All must lie inside."""
+        end = col + len(glyphs)
+        self._glyphs[row][col:end] = glyphs
+        self._roles[row][col:end] = roles
+        self._taken[row][col:end] = b"\x01" * len(glyphs)
+
     def reserve(self, col: int, row: int, cells: int) -> None:
         """Take cells of a row without drawing, so that no label goes there."""
         for taken in range(max(0, col), min(self.width, col + cells)):
@@ -174,14 +180,19 @@ class Canvas:
         return Picture(self.width, self.height, tuple(self._row(row) for row in range(self.height)))
 
     def _row(self, row: int) -> tuple[Segment, ...]:
-        glyph_of = _ascii_glyph if self.ascii else _braille_glyph
-        cells = [
-            (glyph_of(dots) if dots and not taken else glyph, role)
-            for dots, taken, glyph, role in zip(
-                self._dots[row], self._taken[row], self._glyphs[row], self._roles[row], strict=True
-            )
-        ]
-        return tuple(("".join(glyph for glyph, _ in run), role) for role, run in groupby(cells, key=itemgetter(1)))
+        glyphs = self._glyphs[row]
+        if any(self._dots[row]):
+            glyph_of = _ascii_glyph if self.ascii else _braille_glyph
+            glyphs = [
+                glyph_of(dots) if dots and not taken else glyph
+                for dots, taken, glyph in zip(self._dots[row], self._taken[row], glyphs, strict=True)
+            ]
+        segments, start = [], 0
+        for role, run in groupby(self._roles[row]):
+            end = start + len(list(run))
+            segments.append(("".join(glyphs[start:end]), role))
+            start = end
+        return tuple(segments)
 
 
 def _braille_glyph(dots: int) -> str:
