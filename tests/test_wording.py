@@ -21,6 +21,7 @@ from gputui.analysis.facts import Facts
 from gputui.analysis.finding import Finding
 from gputui.analysis.neighbours import Launches
 from gputui.analysis.rules import all_rules
+from gputui.analysis.timeline_rules import all_timeline_rules
 from gputui.analysis.verdict import _PIPES, verdict_of
 from gputui.data import demo_report
 from gputui.formats import open_report
@@ -287,7 +288,7 @@ def test_every_placeholder_names_a_format_that_there_is(language: str) -> None:
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_rule_has_every_text_and_no_other_has(language: str) -> None:
     rows = table(language)["finding"]
-    assert rows.keys() == all_rules().keys()
+    assert rows.keys() == all_rules().keys() | all_timeline_rules().keys()
     for id, row in rows.items():
         assert {"name", "title", "why", "analogy", "verify", "actions"} <= row.keys(), id
         assert row["actions"].keys() == set(READER_LEVELS), id
@@ -386,7 +387,9 @@ def test_verdicts_fill_what_their_sentences_ask_for() -> None:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_notice_that_a_format_gives_has_a_text_and_no_other_has(language: str) -> None:
-    code = "\n".join(path.read_text(encoding="utf-8") for path in (PACKAGE / "formats").glob("*.py"))
+    code = "\n".join(
+        path.read_text(encoding="utf-8") for folder in ("formats", "model") for path in (PACKAGE / folder).glob("*.py")
+    )
     given = dict(re.findall(r'\bNotice\(\s*"([a-z-]+)"(?:,\s*(\{[^}]*\}))?', code))
     rows = table(language)["notice"]
     assert rows.keys() == given.keys()

@@ -25,6 +25,7 @@ else:
 
 if TYPE_CHECKING:
     from gputui.analysis.finding import Finding, Verdict
+    from gputui.analysis.timeline_diagnosis import TimelineVerdict
     from gputui.analysis.transformer import Expected
     from gputui.model.report import Notice
 
@@ -69,6 +70,11 @@ def _fitting(actions: Iterable[str], tags: Collection[str]) -> Iterator[str]:
             yield action[found.end() :] if found is not None else action
 
 
+def _variant(row: Mapping[str, Any], variant: str, prefix: str = "") -> str | None:
+    """The key of the first form of a text that there is: of the whole variant, or of its parts, joined by ``+``."""
+    return next((key for one in variant.split("+") if one and (key := f"{prefix}{one}") in row), None)
+
+
 class Wording:
     """One language's texts."""
 
@@ -99,7 +105,7 @@ class Wording:
         row = self._table["finding"][finding.id]
 
         def part(key: str) -> Any:
-            return row.get(f"{key}-{finding.variant}", row[key])
+            return row[_variant(row, finding.variant, f"{key}-") or key]
 
         def fill(text: str) -> str:
             return _FORMATTER.vformat(text, (), finding.params)
@@ -132,6 +138,12 @@ class Wording:
     def verdict(self, verdict: Verdict) -> str:
         """The one sentence."""
         return self.text(f"verdict.{verdict.id}.{verdict.variant}", **verdict.params)
+
+    def timeline_verdict(self, verdict: TimelineVerdict) -> str:
+        """The one sentence about a timeline."""
+        row = self._table["timeline"]["verdict"][verdict.id]
+        text: str = row[_variant(row, verdict.variant) or "default"]
+        return _FORMATTER.vformat(text, (), verdict.params)
 
     def expected(self, expected: Expected, what: str) -> str | None:
         """How a kernel differs from where its kind belongs; ``what`` names the kind."""

@@ -21,16 +21,34 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
+class Moment:
+    """A place in a timeline: ``[start_ns, end_ns)`` on its clock, and where it is seen best.
+
+    ``gpu``, ``stream`` and ``thread`` are places in the timeline's lists, ``op`` a row of its operations; ``None``
+    where the moment is not about one of them.
+    """
+
+    start_ns: int
+    end_ns: int
+    gpu: int | None = None
+    stream: int | None = None
+    thread: int | None = None
+    op: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that costs the kernel time, or that the reader must know.
+    """One thing that costs the kernel (of a timeline: the program) time, or that the reader must know.
 
     ``max_speedup`` is an upper bound (at least 1) on how much faster the kernel can get by this alone, or ``None``
     where the report cannot bound it. ``confidence`` is 0 to 1. ``params`` fill the text. ``effects`` are the ids of
     findings that this one explains: they rank behind it. ``family`` is the rule's (``"memory"``, ``"validity"`` …).
-    ``variant`` picks other forms of its texts (``why-<variant>``) where they exist: another case of the same finding.
+    ``variant`` picks other forms of its texts (``why-<variant>``) where they exist: another case of the same finding;
+    of parts joined by ``+`` the first for which there is a form.
     ``group`` are the launches (``Kernel.index``) that a finding about several is told on, each time with the same
     numbers; empty where it is about this launch alone.
     An ``option`` is what else the GPU offers and no cause: whatever it could gain, nothing is wrong without it.
+    ``moment`` is where a timeline shows it.
     """
 
     id: str
@@ -43,6 +61,7 @@ class Finding:
     variant: str = ""
     option: bool = False
     group: tuple[int, ...] = ()
+    moment: Moment | None = None
 
     @property
     def severity(self) -> Severity:

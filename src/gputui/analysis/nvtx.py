@@ -80,6 +80,8 @@ def project(facts: TimelineFacts) -> Projection:
     for thread in np.unique(ranges.thread[counted]).tolist():
         rows = np.flatnonzero(counted & (ranges.thread == thread))
         low, high = int(begin[thread]), int(begin[thread + 1])
+        if low == high:
+            continue
         begins = low + np.searchsorted(start[low:high], ranges.start[rows], side="left")
         stops = low + np.searchsorted(start[low:high], ranges.end[rows], side="right")
         # A call that begins inside and ends outside is not inside; there are at most a few at a range's end.
@@ -105,7 +107,9 @@ def project(facts: TimelineFacts) -> Projection:
         return running[last] - running[first]
 
     launches = within((ops_of > 0).astype(np.int64))
-    some = launches > 0
+    some = np.flatnonzero(launches > 0)
+    # In the order of their first call: what lies between two ranges is looked through as well.
+    some = some[np.argsort(first[some], kind="stable")]
     pairs = np.stack((first[some], last[some]), axis=1).reshape(-1)
     starts, ends = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
     if len(pairs):

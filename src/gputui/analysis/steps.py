@@ -53,13 +53,18 @@ class Steps:
         return float(np.median([step.duration_ns for step in self.steady]))
 
 
+def without_numbers(name: str) -> str:
+    """A range's name with ``#`` for its numbers: ``step 12`` is ``step #``, ``ProfilerStep#3`` ``ProfilerStep#``."""
+    return _NUMBERS.sub("#", name)
+
+
 def find_steps(facts: TimelineFacts) -> Steps | None:
     """From NVTX ranges where they tell it, else from kernels that repeat; ``None`` where neither does."""
     return _steps_of_ranges(facts) or _steps_of_kernels(facts)
 
 
-_NUMBERS = re.compile(r"\d+")
-_OPERATOR = re.compile(r"^\w+::|, (seq|op_id) = \d")
+_NUMBERS = re.compile(r"#?\d+")
+_OPERATOR = re.compile(r"^(aten|autograd|c10d|nccl|torch\w*)::|, (seq|op_id) = \d")
 """PyTorch's operators (``aten::mm``, ``MmBackward0, seq = 12``) are no steps, however much time they fill."""
 _LEAST_STEPS = 3
 _SLOW = 1.5
@@ -77,7 +82,7 @@ def _steps_of_ranges(facts: TimelineFacts) -> Steps | None:
         return None
     first, last = int(ops.start[0]), int(ops.end.max())
     labels: dict[str, int] = {}
-    label_of = np.array([labels.setdefault(_NUMBERS.sub("#", name), len(labels)) for name in timeline.names])
+    label_of = np.array([labels.setdefault(without_numbers(name), len(labels)) for name in timeline.names])
     operators = np.array([_OPERATOR.search(name) is not None for name in timeline.names], dtype=bool)
     rows = np.flatnonzero(usable & (facts.projection.kernels > 0) & ~operators[ranges.name])
     rows = rows[ranges.depth[rows] <= _DEEPEST_STEP]
@@ -106,7 +111,7 @@ def _steps_of_ranges(facts: TimelineFacts) -> Steps | None:
             ranges.start[chosen].tolist(), ends.tolist(), ranges.name[chosen].tolist(), strict=True
         )
     )
-    label = _NUMBERS.sub("#", steps[0].name)
+    label = without_numbers(steps[0].name)
     return Steps(steps, "nvtx", label, _warm_up(steps))
 
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -256,21 +257,24 @@ class TimelineFacts:
         # The last place stands for "no call": -1 finds it.
         return chosen[timeline.ops.call]
 
-    def range_at(self, thread: int, time_ns: int, domain: int | None = None) -> int:
-        """The innermost push/pop range of a thread around a time (of all domains, or of one), -1 where none is."""
+    def range_at(self, thread: int, time_ns: int) -> int:
+        """The innermost push/pop range of a thread around a time, -1 where there is none.
+
+        Of the default domain, the program's own, where that has one; else of the library whose range begins last.
+        """
         ranges = self.timeline.ranges
         around = []
         for key, rows in self._nested.items():
-            if key[0] != thread or (domain is not None and key[1] != domain):
+            if key[0] != thread:
                 continue
             place = int(np.searchsorted(ranges.start[rows], time_ns, side="right")) - 1
             row = int(rows[place]) if place >= 0 else -1
             # The nearest that begins before may have ended: then one around it has not, or none.
-            while row >= 0 and ranges.end[row] <= time_ns:
+            while row >= 0 and ranges.end[row] < time_ns:
                 row = int(ranges.parent[row])
             if row >= 0:
                 around.append(row)
-        return max(around, key=lambda row: int(ranges.start[row]), default=-1)
+        return max(around, key=lambda row: (int(ranges.domain[row]) < 0, int(ranges.start[row])), default=-1)
 
     @cached_property
     def _nested(self) -> dict[tuple[int, int], Ids]:
@@ -280,7 +284,7 @@ class TimelineFacts:
         rows = rows[np.lexsort((rows, ranges.domain[rows], ranges.thread[rows]))]
         keys = list(zip(ranges.thread[rows].tolist(), ranges.domain[rows].tolist(), strict=True))
         first = [place for place, key in enumerate(keys) if place == 0 or key != keys[place - 1]]
-        return {keys[low]: rows[low:high] for low, high in zip(first, [*first[1:], len(keys)], strict=True)}
+        return {keys[low]: rows[low:high] for low, high in pairwise([*first, len(keys)])}
 
     def range_path(self, row: int) -> tuple[str, ...]:
         """A range's name under the names of those around it, outermost first."""

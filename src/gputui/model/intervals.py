@@ -90,10 +90,21 @@ class Intervals:
         """What both cover."""
         if not len(self) or not len(other):
             return EMPTY
-        # Between two neighbouring borders of either, both cover all or not both do.
-        borders = np.unique(np.concatenate((self.start, self.end, other.start, other.end)))
-        both = (self.within(borders) > 0) & (other.within(borders) > 0)
-        return Intervals.union(borders[:-1][both], borders[1:][both])
+        # What both cover begins where one begins within the other, and ends where one ends within the other.
+        start = np.concatenate((self.start[other.holds(self.start)], other.start[self.holds(other.start, inside=True)]))
+        end = np.concatenate((self.end[other.reaches(self.end)], other.end[self.reaches(other.end, inside=True)]))
+        return Intervals._of(np.sort(start), np.sort(end))
+
+    def holds(self, time: Ns, *, inside: bool = False) -> npt.NDArray[np.bool_]:
+        """Whether an interval covers each time; with ``inside``, not as its first."""
+        place = np.searchsorted(self.start, time, side="left" if inside else "right") - 1
+        return (place >= 0) & (time < self.end[np.maximum(place, 0)])
+
+    def reaches(self, time: Ns, *, inside: bool = False) -> npt.NDArray[np.bool_]:
+        """Whether an interval covers all up to each time; with ``inside``, not as its end."""
+        place = np.searchsorted(self.start, time, side="left") - 1
+        ends = self.end[np.maximum(place, 0)]
+        return (place >= 0) & ((time < ends) if inside else (time <= ends))
 
     def minus(self, other: Intervals) -> Intervals:
         """What this covers and ``other`` does not."""

@@ -1,0 +1,105 @@
+"""The exact Nsight Compute command for a kernel that a timeline shows, as an argument list.
+
+Sources: the command line options of Nsight Compute's guide (``--kernel-name``, ``--kernel-name-base``,
+``--launch-skip``, ``--launch-count``, ``--nvtx``). ``--launch-skip`` counts the launches that the name filter lets
+through, in each process by itself.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from gputui.analysis.kernel_names import short_name
+from gputui.analysis.timeline import TimelineFacts
+from gputui.model.intervals import Ns
+from gputui.model.timeline import SourceFile
+
+PLACEHOLDER = ("python", "train.py")
+"""Stands for the program's own command where the file does not tell it."""
+
+_LAUNCHES = 3
+"""Launches to profile: one tells why a kernel is slow, several how much its time varies."""
+_PROFILERS = re.compile(r"(.*/)?(nsys|ncu)(\.exe)?")
+
+
+def program_of(files: Sequence[SourceFile]) -> tuple[str, ...]:
+    """The profiled program's command as an argument list; empty where the files do not tell it, or are of several."""
+    commands = {file.command for file in files if file.command}
+    if len(commands) != 1:
+        return ()
+    try:
+        words = shlex.split(next(iter(commands)))
+    except ValueError:
+        return ()
+    return () if not words or _PROFILERS.fullmatch(words[0]) else tuple(words)
+
+
+class Commands:
+    """The ncu command of each kernel of a timeline; ``rows`` are its launches, by its place in the names."""
+
+    def __init__(self, facts: TimelineFacts, rows: Mapping[int, Ns]) -> None:
+        self._facts = facts
+        self._rows = rows
+        timeline = facts.timeline
+        self._short = {name: timeline.short_names.get(name) or short_name(timeline.name(name)) for name in rows}
+        self._alike: defaultdict[str, list[int]] = defaultdict(list)
+        for name, short in self._short.items():
+            self._alike[short].append(name)
+        self._process = np.array([stream.process for stream in timeline.streams] or [0])
+        self._program = program_of(timeline.files) or PLACEHOLDER
+
+    def of(self, name: int) -> tuple[str, ...]:
+        """What profiles a few launches of this kernel in the steady state of the program.
+
+        The filter is by the function's short name, as ncu's default is. Where kernels with other template arguments
+        share it, their launches are skipped too, and a single one is profiled: the next may be another's.
+        """
+        timeline, ops = self._facts.timeline, self._facts.timeline.ops
+        short = self._short[name]
+        chosen = self._steady_launch(self._rows[name])
+        alike = np.concatenate([self._rows[one] for one in self._alike[short]])
+        alike = alike[self._process[ops.stream[alike]] == self._process[ops.stream[chosen]]]
+        times = self._launched(alike)
+        skipped = int((times < self._launched(np.array([chosen]))[0]).sum())
+        count = 1 if len(self._alike[short]) > 1 else min(_LAUNCHES, len(alike) - skipped)
+        return (
+            "ncu", "--set", "full", "--import-source", "yes",
+            *(("--nvtx",) if len(timeline.ranges) else ()),
+            *(("--target-processes", "all") if len(timeline.processes) > 1 else ()),
+            "--kernel-name", _filter(short),
+            "--launch-skip", str(skipped), "--launch-count", str(max(1, count)),
+            "-o", _file_name(short), *self._program,
+        )  # fmt: skip
+
+    def _steady_launch(self, rows: Ns) -> int:
+        """The first launch of the usual shape in the steady state; the last of all where none is in it."""
+        ops, window = self._facts.timeline.ops, self._facts.window
+        steady = rows[ops.start[rows] >= window.start_ns]
+        if not len(steady):
+            return int(rows[-1])
+        shapes, counts = np.unique(ops.detail[steady], return_counts=True)
+        return int(steady[ops.detail[steady] == shapes[counts.argmax()]][0])
+
+    def _launched(self, rows: Ns) -> Ns:
+        """When these operations were launched; their start where the call is not known."""
+        ops, calls = self._facts.timeline.ops, self._facts.timeline.calls
+        if not len(calls):
+            return ops.start[rows]
+        return np.where(ops.call[rows] >= 0, calls.start[ops.call[rows]], ops.start[rows])
+
+
+def _filter(name: str) -> str:
+    """ncu's regular expression for a function's name: a backslash before signs alone. Old exports cut long names."""
+    whole = name.removesuffix("...")
+    escaped = re.sub(r"([^\w ])", r"\\\1", whole)
+    return f"regex:^{escaped}" if whole != name else f"regex:^{escaped}$"
+
+
+def _file_name(short: str) -> str:
+    """A name of letters, digits and ``_`` for the report."""
+    return re.sub(r"\W+", "_", short, flags=re.ASCII).strip("_")[:40] or "kernel"
