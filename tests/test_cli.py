@@ -17,14 +17,15 @@ from typing import Any
 
 import pytest
 
-from gputui import __version__
+from gputui import __version__, diagnose
 from gputui.analysis.engine import diagnose_all
-from gputui.data import demo_report
-from gputui.errors import GputuiError
+from gputui.analysis.timeline_diagnosis import TimelineDiagnosis
+from gputui.data import demo_report, demo_timeline
 from gputui.formats import open_report
 from gputui.model.report import Report
 from gputui.render.schema import report_json
 from gputui.wording import wording
+from traces import GEMM, STEPS, write_trace
 
 PROGRAM = str(Path(sys.executable).with_name("gputui"))
 DEMO = str(demo_report())
@@ -86,6 +87,12 @@ def answer(explained: dict[str, str]) -> Any:
     return json.loads(explained["json"])
 
 
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    """A timeline: the training loop of ``traces``."""
+    return write_trace(tmp_path / "loop.json")
+
+
 # -------------------------------------------------------------------- usage
 
 
@@ -103,9 +110,9 @@ def test_help_names_every_command() -> None:
     ("command", "options"),
     [
         ("open", {"--lang", "--level", "--ascii", "--no-mouse"}),
-        ("demo", {"--lang", "--level", "--ascii", "--no-mouse"}),
-        ("explain", {"--kernel", "--format", "--level", "--lang", "--ascii"}),
-        ("export", {"--output", "--format", "--kernel", "--force"}),
+        ("demo", {"--timeline", "--lang", "--level", "--ascii", "--no-mouse"}),
+        ("explain", {"--kernel", "--nvtx", "--format", "--level", "--lang", "--ascii"}),
+        ("export", {"--output", "--format", "--kernel", "--nvtx", "--force"}),
     ],
 )
 def test_help_of_a_command_names_its_options(command: str, options: set[str]) -> None:
@@ -155,10 +162,15 @@ def test_a_question_ends_without_a_full_stop(tmp_path: Path) -> None:
     assert refused("explain", tmp_path / "profil.ncu-rep").endswith("?")
 
 
-def test_a_folder(tmp_path: Path) -> None:
-    assert "is a folder, not a report. Name a report." in refused("explain", tmp_path)
+def test_a_folder_without_a_report(tmp_path: Path) -> None:
+    assert "is a folder without a report" in refused("explain", tmp_path)
+
+
+def test_a_folder_is_no_report_to_export(tmp_path: Path) -> None:
+    arguments = ("export", tmp_path, "--format", "csv", "-o", tmp_path / "out.csv")
+    assert "is a folder, not a report. Name a report." in refused(*arguments)
     shutil.copy(DEMO, tmp_path / "a.ncu-rep")
-    assert "such as a.ncu-rep" in refused("explain", tmp_path)
+    assert "such as a.ncu-rep" in refused(*arguments)
 
 
 def test_an_empty_file(tmp_path: Path) -> None:
@@ -189,6 +201,20 @@ def test_a_file_with_a_hostile_name(tmp_path: Path) -> None:
 def test_a_kernel_pattern_that_is_none() -> None:
     line = refused("explain", DEMO, "--kernel", "(")
     assert line.startswith("gputui: --kernel (: is no")
+
+
+@pytest.mark.parametrize(("option", "value"), [("--kernel", "zzz"), ("--nvtx", "zzz"), ("--nvtx", "^$")])
+def test_a_pattern_that_matches_nothing_in_a_timeline(trace: Path, option: str, value: str, tmp_path: Path) -> None:
+    line = refused("explain", trace, option, value)
+    assert f"{option} {value}: matches nothing in this timeline. Without {option}" in line
+    assert f"{option} {value}: matches" in refused(
+        "export", trace, option, value, "--format", "csv", "-o", tmp_path / "out.csv"
+    )
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_an_nvtx_pattern_that_is_none(trace: Path) -> None:
+    assert refused("explain", trace, "--nvtx", "(").startswith("gputui: --nvtx (: is no regular expression")
 
 
 @pytest.mark.parametrize("format", ["text", "json", "markdown"])
@@ -419,6 +445,13 @@ ANSWER = {
     "kernels": [KERNEL],
     "timeline": maybe(dict),
 }
+TIMELINE = {
+    "span_ns": int,
+    "devices": [{"device": str, "busy_ns": int, "idle_ns": int, "kernel_count": int}],
+    "nvtx": [{"range": str, "count": int, "cpu_ns": int, "gpu_ns": int, "kernel_count": int}],
+    "findings": [{**FINDING, "place": maybe(dict)}],
+}
+PLACE = {"start_ns": int, "end_ns": int, "lane": maybe(str)}
 """Schema 1: a type, types, a set of values, ``[shape of each]`` or ``{key: shape}``; further keys may be there."""
 
 
@@ -447,6 +480,13 @@ def mismatches(value: Any, shape: Any, path: str = "$") -> Iterator[str]:
 
 def check_answer(answer: Any) -> None:
     assert list(mismatches(answer, ANSWER)) == []
+    timeline = answer["timeline"]
+    assert (timeline is not None) == (answer["report"]["kind"] in ("nsys", "torch"))
+    if timeline is not None:
+        assert list(mismatches(timeline, TIMELINE)) == []
+        for finding in timeline["findings"]:
+            assert finding["place"] is None or list(mismatches(finding["place"], PLACE)) == []
+            assert finding["max_speedup"] is None or 1 <= finding["max_speedup"] < math.inf
     for kernel in answer["kernels"]:
         for side in ("grid", "block"):
             assert kernel[side] is None or [type(one) for one in kernel[side]] == [int] * 3
@@ -542,6 +582,119 @@ def test_kernel_chooses_the_kernels(answer: Any) -> None:
     text = out("explain", DEMO, "--kernel", "^transpose_naive$", "--lang", "en")
     assert "transpose_naive" in text
     assert "filter_spilled" not in text
+
+
+# -------------------------------------------------------------------- timelines
+
+
+def test_a_timeline_is_explained_in_each_format(trace: Path) -> None:
+    answer = strict(out("explain", trace, "--format", "json"))
+    check_answer(answer)
+    assert (answer["kernels"][0]["name"], answer["kernels"][0]["count"]) == (GEMM, 2 * STEPS)
+    sentence = answer["timeline"]["verdict"]["sentence"]
+    first = answer["timeline"]["findings"][0]
+    text = " ".join(out("explain", trace).split())
+    plain = re.sub(r"\\(.)", r"\1", out("explain", trace, "--format", "markdown"))
+    for told in (text, plain):
+        assert 0 < told.index(sentence) < told.index(first["why"]) < told.index(first["verify"]) < told.index(GEMM)
+    assert out("open", trace) == out("explain", trace)
+
+
+def test_a_timeline_at_80_columns_in_ascii_and_japanese(trace: Path) -> None:
+    text = out("explain", trace, "--ascii", env=environment(COLUMNS="80"))
+    assert text.isascii()
+    assert max(map(len, text.splitlines())) <= 80
+    japanese = out("explain", trace, "--lang", "ja")
+    assert re.search(r"[\u3040-\u30ff]", japanese)
+    assert GEMM in japanese
+
+
+def test_the_level_of_a_timeline_is_that_of_its_program(trace: Path) -> None:
+    actions = strict(out("explain", trace, "--format", "json"))["timeline"]["findings"][0]["actions"]
+    assert actions["pytorch"][0] in " ".join(out("explain", trace).split())
+    assert actions["cuda"][0] in " ".join(out("explain", trace, "--level", "cuda").split())
+
+
+def test_nvtx_chooses_ranges_of_a_timeline_and_kernels_of_a_report(trace: Path, answer: Any) -> None:
+    kernels = strict(out("explain", trace, "--nvtx", "#[12]/forward", "--format", "json"))["kernels"]
+    assert [one["count"] for one in kernels] == [4, 2]
+    within = [one for one in answer["kernels"] if one["nvtx"]]
+    if within:
+        name = within[0]["nvtx"][0]
+        chosen = strict(out("explain", DEMO, "--nvtx", f"^{re.escape(name)}", "--format", "json"))["kernels"]
+        assert chosen == [one for one in answer["kernels"] if one["nvtx"][:1] == [name]]
+    else:
+        assert "--nvtx x: matches none of the 30 kernels" in refused("explain", DEMO, "--nvtx", "x")
+
+
+@pytest.mark.parametrize("as_folder", [False, True])
+def test_the_ranks_of_a_job_are_one_timeline(tmp_path: Path, as_folder: bool) -> None:
+    ranks = [write_trace(tmp_path / f"rank{rank}.json", rank=rank) for rank in (0, 1)]
+    answer = strict(out("explain", *([tmp_path] if as_folder else ranks), "--format", "json"))
+    check_answer(answer)
+    assert [file["rank"] for file in answer["report"]["files"]] == [0, 1]
+    assert [one["device"] for one in answer["timeline"]["devices"]] == ["rank 0 GPU 0", "rank 1 GPU 0"]
+    assert answer["kernels"][0]["count"] == 2 * 2 * STEPS
+
+
+def test_reports_that_belong_to_no_job_are_explained_one_by_one(trace: Path) -> None:
+    lines = out("explain", DEMO, trace, "--format", "json").splitlines()
+    assert [strict(line)["report"]["kind"] for line in lines] == ["ncu", "torch"]
+
+
+def test_one_bad_file_of_several_is_a_warning_to_explain(trace: Path, tmp_path: Path) -> None:
+    (tmp_path / "bad.sqlite").write_bytes(b"")
+    done = gputui("explain", tmp_path / "bad.sqlite", trace)
+    assert done.returncode == 0
+    assert done.stdout == out("explain", trace)
+    (line,) = done.stderr.splitlines()
+    assert "bad.sqlite: is empty" in line
+
+
+def test_the_demo_has_a_timeline() -> None:
+    text = out("demo", "--timeline")
+    assert "Kernels, longest total first" in text
+    assert "% busy" in text
+    assert text == out("explain", demo_timeline())
+
+
+def test_a_timeline_is_exported_row_by_row(trace: Path, tmp_path: Path) -> None:
+    target = tmp_path / "out.csv"
+    done = gputui("export", trace, "--format", "csv", "-o", target)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert f"{4 * STEPS} GPU operations" in done.stderr
+    with target.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 4 * STEPS
+    assert sum(int(row["duration_ns"]) for row in rows if row["name"] == GEMM) == 2 * STEPS * 100_000
+    assert out("export", trace, "--format", "csv", "-o", "-") == target.read_text(encoding="utf-8")
+    some = strict(out("export", trace, "--nvtx", "#3", "--kernel", "sgemm", "--format", "json", "-o", "-"))
+    assert [one["nvtx"] for one in some["operations"]] == ["ProfilerStep#3/forward"] * 2
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_a_full_disk_while_rows_are_written_is_one_line(trace: Path) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [PROGRAM, "export", str(trace), "--format", "csv", "-o", "-"],
+            stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE, text=True, env=environment(), check=False,
+        )  # fmt: skip
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_the_python_api_diagnoses_kernels_and_whole_reports(trace: Path) -> None:
+    timeline = diagnose(open_report(trace))
+    assert isinstance(timeline, TimelineDiagnosis)
+    assert timeline.findings
+    report = open_report(DEMO)
+    try:
+        whole = diagnose(report)
+        assert isinstance(whole, list)
+        assert [one.kernel for one in whole] == report.kernels
+        assert diagnose(report.kernels[0]).verdict == whole[0].verdict
+    finally:
+        report.close()
 
 
 # -------------------------------------------------------------------- export
@@ -715,17 +868,3 @@ def test_every_odd_file_is_explained_or_refused(reports: Path, folder: str) -> N
             assert one.stdout == "", path.name
             (line,) = one.stderr.splitlines()
             assert line.startswith(f"gputui: {path}: "), line
-
-
-@pytest.mark.parametrize("folder", ["sqlite", "nsys", "torch"])
-def test_timelines_are_refused_with_what_they_are(reports: Path, folder: str) -> None:
-    paths = sorted((reports / folder).iterdir())
-    for path in paths:
-        with pytest.raises(GputuiError) as error:
-            open_report(path)
-        line = str(error.value)
-        assert line.isprintable()
-        assert re.search(r"cannot open timelines yet|Git LFS pointer", line), line
-        assert error.value.hint
-    line = refused("explain", paths[0], "--format", "json")
-    assert line.startswith(f"gputui: {paths[0]}: ")

@@ -1,9 +1,13 @@
-"""gputui: Nsight Compute reports opened and explained in the terminal.
+"""gputui: Nsight Compute and Nsight Systems reports opened and explained in the terminal.
 
 The Python API is resolved lazily, so that ``import gputui`` costs nothing:
 
 >>> report = gputui.open_report("run.ncu-rep")
 >>> gputui.diagnose(report.kernels[0]).verdict.id
+
+A timeline (``report.timeline``) is diagnosed as a whole:
+
+>>> gputui.diagnose(gputui.open_report("run.nsys-rep")).findings
 """
 
 from __future__ import annotations
@@ -15,10 +19,10 @@ __version__ = "0.1.0"
 __all__ = ["__version__", "diagnose", "open_report"]
 
 if TYPE_CHECKING:
-    from gputui.analysis.engine import diagnose
+    from gputui.api import diagnose
     from gputui.formats import open_report
 
-_HOMES = {"open_report": "gputui.formats", "diagnose": "gputui.analysis.engine"}
+_HOMES = {"open_report": "gputui.formats", "diagnose": "gputui.api"}
 
 
 def __getattr__(name: str) -> Any:

@@ -9,7 +9,7 @@ from enum import Enum
 from io import TextIOWrapper
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -17,13 +17,19 @@ from gputui import __version__
 from gputui.errors import EXIT_INTERRUPTED, EXIT_USAGE, GputuiError
 
 if TYPE_CHECKING:
+    import re
+    from collections.abc import Callable, Iterable
+
+    from rich.console import RenderableType
+
     from gputui.analysis.engine import Diagnosis
+    from gputui.model.kernel import Kernel
     from gputui.model.report import Report
     from gputui.wording import ReaderLevel, Wording
 
 app = typer.Typer(
     name="gputui",
-    help="Why is this GPU kernel slow, and what to change next: Nsight Compute reports explained in the terminal.",
+    help="Why is this GPU program slow, and what to change next: Nsight reports explained in the terminal.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -55,7 +61,12 @@ class Language(str, Enum):
 
 LevelOption = Annotated[Level | None, typer.Option(help="Whom the advice is for; default: what fits the kernel.")]
 LanguageOption = Annotated[Language | None, typer.Option("--lang", help="Language; default: that of the locale.")]
+PathsArgument = Annotated[list[Path], typer.Argument(help="Reports, or folders of reports.", metavar="PATH...")]
 KernelOption = Annotated[str | None, typer.Option(help="Only kernels whose name this regular expression finds.")]
+NvtxOption = Annotated[
+    str | None,
+    typer.Option(help="Only what was launched in NVTX ranges whose path outer/inner this regular expression finds."),
+]
 AsciiOption = Annotated[bool, typer.Option("--ascii", help="Draw with ASCII characters alone.")]
 MouseOption = Annotated[bool, typer.Option("--no-mouse", help="Leave the mouse to the terminal.")]
 
@@ -79,64 +90,69 @@ def _main(
 
 @app.command("open")
 def open_(
-    paths: Annotated[list[Path], typer.Argument(help="Reports, or folders of reports.", metavar="PATH...")],
+    paths: PathsArgument,
     lang: LanguageOption = None,
     level: LevelOption = None,
     ascii: AsciiOption = False,
     no_mouse: MouseOption = False,
 ) -> None:
-    """Open reports in the terminal: kernels, why each is slow, roofline, all metrics."""
+    """Open reports in the terminal: kernels, why each is slow, timeline, roofline, all metrics."""
     _open(paths, lang, level, ascii=ascii, mouse=not no_mouse)
 
 
 @app.command()
 def demo(
+    timeline: Annotated[bool, typer.Option("--timeline", help="Open the timeline of a training loop instead.")] = False,
     lang: LanguageOption = None,
     level: LevelOption = None,
     ascii: AsciiOption = False,
     no_mouse: MouseOption = False,
 ) -> None:
     """Open the report that ships with gputui: slow kernels and their cures. Needs no GPU and no Nsight."""
-    from gputui.data import demo_report
+    from gputui.data import demo_report, demo_timeline
 
-    _open([demo_report()], lang, level, ascii=ascii, mouse=not no_mouse)
+    _open([demo_timeline() if timeline else demo_report()], lang, level, ascii=ascii, mouse=not no_mouse)
 
 
 @app.command()
 def explain(
-    path: Annotated[Path, typer.Argument(help="A report.", metavar="PATH")],
+    paths: PathsArgument,
     kernel: KernelOption = None,
-    format: Annotated[ExplainFormat, typer.Option(help="What to print.")] = ExplainFormat.text,
+    nvtx: NvtxOption = None,
+    format: Annotated[
+        ExplainFormat, typer.Option(help="What to print; json: a line for each report.")
+    ] = ExplainFormat.text,
     level: LevelOption = None,
     lang: LanguageOption = None,
     ascii: AsciiOption = False,
 ) -> None:
-    """Say why the kernels of a report are slow and what to change next."""
-    from gputui.formats import open_report
-
+    """Say why a program or its kernels are slow and what to change next; several ranks of one job as one timeline."""
     # What is needed next loads while the reader's process works on the file.
     Thread(target=_warm_up, args=(format,), daemon=True).start()
-    report = open_report(path)
-    try:
-        _explain(report, _pattern(kernel), format, level, _words(lang), ascii=ascii)
-    finally:
-        report.close()
+    _explain_all(paths, _choice(kernel, nvtx), format, level, _words(lang), ascii=ascii)
 
 
 @app.command()
 def export(
     path: Annotated[Path, typer.Argument(help="A report.", metavar="PATH")],
     output: Annotated[Path, typer.Option("-o", "--output", help="The file to write; - is standard output.")],
-    format: Annotated[ExportFormat, typer.Option(help="csv: a row a launch, a column a metric; json: with units.")],
+    format: Annotated[
+        ExportFormat, typer.Option(help="csv: a row a launch, a column a metric; json: the same by name.")
+    ],
     kernel: KernelOption = None,
+    nvtx: NvtxOption = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
 ) -> None:
-    """Write every metric of every kernel, in base units, for a notebook or a spreadsheet."""
+    """Write every metric of every kernel, in base units, for a notebook or a spreadsheet.
+
+    Of a timeline: a row for each kernel launch, copy and memset, with its start and duration in ns, GPU, stream, grid,
+    block, bytes, the API call that launched it and its NVTX path outer/inner.
+    """
     from gputui.formats import open_report
-    from gputui.render.table import csv_text, json_text, write
+    from gputui.render.table import write
     from gputui.terminal import safe
 
-    pattern = _pattern(kernel)
+    choice = _choice(kernel, nvtx)
     to_stdout = str(output) == "-"
     try:
         taken = output.exists() and not (force or to_stdout)
@@ -146,18 +162,42 @@ def export(
         raise GputuiError(str(output), "is there already", "Choose another name, or add --force")
     report = open_report(path)
     try:
-        chosen = [one for one in report.kernels if pattern.search(one.demangled) or pattern.search(one.name)]
-        if not chosen:
-            raise _no_match(pattern, len(report.kernels))
-        report.kernels = chosen
-        text = (csv_text if format is ExportFormat.csv else json_text)(report)
+        if report.timeline is None:
+            count, parts = _exported_kernels(report, choice, format)
+            told = f"{output}: {count} kernels"
+        else:
+            count, parts = _exported_operations(report, choice, format)
+            told = f"{output}: {count} GPU operations"
     finally:
         report.close()
     if to_stdout:
-        _print(text.rstrip("\n"))
+        for part in parts:
+            _print(part)
         return
-    write(output, text)
-    typer.echo(safe(f"{output}: {len(report.kernels)} kernels"), err=True)
+    write(output, parts)
+    typer.echo(safe(told), err=True)
+
+
+def _exported_kernels(report: Report, choice: _Choice, format: ExportFormat) -> tuple[int, Iterable[str]]:
+    from gputui.render.table import csv_text, json_text
+
+    report.kernels = [one for one in report.kernels if choice.holds(one)]
+    if not report.kernels:
+        raise choice.no_match(report)
+    return len(report.kernels), ((csv_text if format is ExportFormat.csv else json_text)(report),)
+
+
+def _exported_operations(report: Report, choice: _Choice, format: ExportFormat) -> tuple[int, Iterable[str]]:
+    from gputui.analysis.timeline import TimelineFacts
+    from gputui.analysis.timeline_tables import select_ops
+    from gputui.render.timeline_table import csv_parts, json_parts
+
+    assert report.timeline is not None
+    facts = TimelineFacts(report.timeline)
+    chosen = select_ops(facts, choice.kernel, choice.nvtx)
+    if not chosen.any():
+        raise choice.no_match(report)
+    return int(chosen.sum()), (csv_parts if format is ExportFormat.csv else json_parts)(facts, chosen)
 
 
 def _warm_up(format: ExplainFormat) -> None:
@@ -176,19 +216,39 @@ def _words(language: Language | None) -> Wording:
     return wording(language.value if language else language_of_locale())
 
 
-def _pattern(expression: str | None) -> Any:
+class _Choice(NamedTuple):
+    """What ``--kernel`` and ``--nvtx`` ask for; ``None`` where they ask for nothing."""
+
+    kernel: re.Pattern[str] | None
+    nvtx: re.Pattern[str] | None
+
+    def holds(self, kernel: Kernel) -> bool:
+        named = self.kernel is None or self.kernel.search(kernel.demangled) or self.kernel.search(kernel.name)
+        return bool(named and (self.nvtx is None or self.nvtx.search("/".join(kernel.nvtx))))
+
+    def no_match(self, report: Report) -> GputuiError:
+        if self.kernel is None and self.nvtx is None:
+            return GputuiError(report.path, "holds no kernels", "Collect it again while the GPU works")
+        options = {"--kernel": self.kernel, "--nvtx": self.nvtx}
+        given = " ".join(f"{name} {one.pattern}" for name, one in options.items() if one is not None)
+        what = f"none of the {len(report.kernels)} kernels" if report.timeline is None else "nothing in this timeline"
+        return GputuiError(given, f"matches {what}", f"Without {given.split()[0]} gputui explain lists what there is")
+
+
+def _choice(kernel: str | None, nvtx: str | None) -> _Choice:
+    return _Choice(_pattern("--kernel", kernel), _pattern("--nvtx", nvtx))
+
+
+def _pattern(option: str, expression: str | None) -> re.Pattern[str] | None:
     import re
 
+    if expression is None:
+        return None
     try:
-        return re.compile(expression or "")
+        return re.compile(expression)
     except re.error as error:
         hint = "Write special characters such as ( or [ with a backslash"
-        raise GputuiError(f"--kernel {expression}", f"is no regular expression ({error})", hint) from error
-
-
-def _no_match(pattern: Any, count: int) -> GputuiError:
-    hint = "Without --kernel gputui explain lists them"
-    return GputuiError(f"--kernel {pattern.pattern}", f"matches none of the {count} kernels", hint)
+        raise GputuiError(f"{option} {expression}", f"is no regular expression ({error})", hint) from error
 
 
 def _open(paths: list[Path], lang: Language | None, level: Level | None, *, ascii: bool, mouse: bool) -> None:
@@ -201,80 +261,122 @@ def _open(paths: list[Path], lang: Language | None, level: Level | None, *, asci
 
         status = run(paths, language=words.language, level=level.value if level else None, ascii=ascii, mouse=mouse)
         raise typer.Exit(status)
-    from gputui.formats import open_report, reports_in
+    _explain_all(paths, _choice(None, None), ExplainFormat.text, level, words, ascii=ascii)
 
-    files = [file for path in paths for file in reports_in(path)]
-    unreadable: list[GputuiError] = []
-    for file in files:
-        try:
-            report = open_report(file)
-        except GputuiError as error:
-            unreadable.append(error)
+
+def _explain_all(
+    paths: list[Path], choice: _Choice, format: ExplainFormat, level: Level | None, words: Wording, *, ascii: bool
+) -> None:
+    """Each report in turn. One bad file of many is a warning."""
+    from gputui.formats.together import open_all
+
+    failed: list[GputuiError] = []
+    explained = False
+    for report in open_all(paths):
+        if isinstance(report, GputuiError):
+            failed.append(report)
             continue
         try:
-            _explain(report, _pattern(None), ExplainFormat.text, level, words, ascii=ascii)
+            text = _explained(report, choice, format, level, words, ascii=ascii)
+        except GputuiError as error:
+            failed.append(error)
+            continue
         finally:
             report.close()
-    # One bad file of many is a warning.
-    if len(unreadable) == len(files):
-        raise unreadable[0]
-    for warning in unreadable:
+        _print(f"{text}\n")
+        explained = True
+    if not explained:
+        raise failed[0]
+    for warning in failed:
         _say(warning)
 
 
-def _explain(
-    report: Report, pattern: Any, format: ExplainFormat, level: Level | None, words: Wording, *, ascii: bool
-) -> None:
+def _explained(
+    report: Report, choice: _Choice, format: ExplainFormat, level: Level | None, words: Wording, *, ascii: bool
+) -> str:
+    if report.timeline is not None:
+        return _explained_timeline(report, choice, format, level, words, ascii=ascii)
     from gputui.analysis.engine import diagnose_all
 
-    diagnoses: list[Diagnosis] = [
-        one for one in diagnose_all(report) if pattern.search(one.kernel.demangled) or pattern.search(one.kernel.name)
-    ]
+    diagnoses: list[Diagnosis] = [one for one in diagnose_all(report) if choice.holds(one.kernel)]
     if report.kernels and not diagnoses:
-        raise _no_match(pattern, len(report.kernels))
+        raise choice.no_match(report)
     reader: ReaderLevel | None = level.value if level else None
     if format is ExplainFormat.json:
         import json
 
         from gputui.render.schema import report_json
 
-        _print(json.dumps(report_json(report, diagnoses, words), allow_nan=False))
-    elif format is ExplainFormat.markdown:
+        return json.dumps(report_json(report, diagnoses, words), allow_nan=False)
+    if format is ExplainFormat.markdown:
         from gputui.render.markdown import report_markdown
 
-        _print(report_markdown(report, diagnoses, words, reader).rstrip("\n"))
-    else:
-        from io import StringIO
-        from shutil import get_terminal_size
+        return report_markdown(report, diagnoses, words, reader).rstrip("\n")
+    from gputui.render.text import report_text
 
-        from rich.console import Console
+    return _plain(lambda ascii: report_text(report, diagnoses, words, reader, ascii=ascii), ascii=ascii)
 
-        from gputui.paint.grid import to_ascii
-        from gputui.render.text import report_text
-        from gputui.terminal import wants_ascii
 
-        ascii = ascii or wants_ascii()
-        printed = StringIO()
-        console = Console(
-            file=printed,
-            width=min(get_terminal_size().columns, 110),
-            force_terminal=sys.stdout is not None and sys.stdout.isatty(),
-            highlight=False,
-            markup=False,
-            emoji=False,
-        )
-        for part in report_text(report, diagnoses, words, reader, ascii=ascii):
-            console.print(part)
-        text = "\n".join(line.rstrip() for line in printed.getvalue().splitlines())
-        _print(to_ascii(text) if ascii else text)
+def _explained_timeline(
+    report: Report, choice: _Choice, format: ExplainFormat, level: Level | None, words: Wording, *, ascii: bool
+) -> str:
+    from gputui.analysis.timeline import TimelineFacts
+    from gputui.analysis.timeline_diagnosis import diagnose_timeline
+    from gputui.analysis.timeline_tables import select
+
+    assert report.timeline is not None
+    diagnosis = diagnose_timeline(TimelineFacts(report.timeline), report.notices)
+    selection = select(diagnosis, choice.kernel, choice.nvtx)
+    if not (selection.is_whole or selection.kernels or (selection.nodes and choice.kernel is None)):
+        raise choice.no_match(report)
+    reader: ReaderLevel | None = level.value if level else None
+    if format is ExplainFormat.json:
+        import json
+
+        from gputui.render.timeline_json import timeline_json
+
+        return json.dumps(timeline_json(report, diagnosis, selection, words), allow_nan=False)
+    if format is ExplainFormat.markdown:
+        from gputui.render.timeline_markdown import timeline_markdown
+
+        return timeline_markdown(report, diagnosis, selection, words, reader).rstrip("\n")
+    from gputui.render.timeline_text import timeline_text
+
+    return _plain(lambda ascii: timeline_text(report, diagnosis, selection, words, reader, ascii=ascii), ascii=ascii)
+
+
+def _plain(parts: Callable[[bool], Iterable[RenderableType]], *, ascii: bool) -> str:
+    """What Rich makes of the parts, as wide as the terminal, coloured only on one; no line ends in blanks."""
+    from io import StringIO
+    from shutil import get_terminal_size
+
+    from rich.console import Console
+
+    from gputui.paint.grid import to_ascii
+    from gputui.terminal import wants_ascii
+
+    ascii = ascii or wants_ascii()
+    printed = StringIO()
+    console = Console(
+        file=printed,
+        width=min(get_terminal_size().columns, 110),
+        force_terminal=sys.stdout is not None and sys.stdout.isatty(),
+        highlight=False,
+        markup=False,
+        emoji=False,
+    )
+    for part in parts(ascii):
+        console.print(part)
+    text = "\n".join(line.rstrip() for line in printed.getvalue().splitlines())
+    return to_ascii(text) if ascii else text
 
 
 def _print(text: str) -> None:
-    """``text`` and a line break to standard output. A reader that has seen enough (``head``) is no error."""
+    """``text`` to standard output. A reader that has seen enough (``head``) is no error."""
     if sys.stdout is None:
         return
     try:
-        sys.stdout.write(text + "\n")
+        sys.stdout.write(text)
         sys.stdout.flush()
     except BrokenPipeError:
         # Nothing more can be flushed to it, not even at the end of the process.

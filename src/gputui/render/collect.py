@@ -43,6 +43,11 @@ def collect_command(sections: Iterable[str], device: Device | None = None) -> st
     return f"ncu --set full --import-source yes -o again {PROGRAM}"
 
 
+def nsys_command(flags: Iterable[str]) -> str:
+    """The ``nsys profile`` command that records what these flags bring."""
+    return " ".join(("nsys profile", *dict.fromkeys(flags), "-o again", PROGRAM))
+
+
 @dataclass(frozen=True, slots=True)
 class NotTold:
     """``what`` collecting again with ``command`` would tell; ``never``: what this GPU has no counters for.

@@ -34,10 +34,11 @@ from gputui.terminal import safe
 
 if TYPE_CHECKING:
     from gputui.analysis.engine import Diagnosis
+    from gputui.analysis.finding import Finding
     from gputui.analysis.nvidia_rules import Remark
     from gputui.analysis.source import Source
     from gputui.model.report import Report
-    from gputui.wording import ReaderLevel, Wording
+    from gputui.wording import FindingText, ReaderLevel, Wording
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&$!])")
 
@@ -130,15 +131,7 @@ def _kernel(
         if place is not None:
             where = escape(line_name(place.line, words))
             yield f"- {words.text('source.where')}: {where} {_code(code_of(place.line))} ({place_share(place, words)})"
-        yield f"- {words.text('explain.why')}: {escape(text.why)}"
-        for action in text.actions[level]:
-            yield f"- {words.text('explain.do')}: {escape(action)}"
-        yield f"- {words.text('explain.check')}: {escape(text.verify)}"
-        yield f"- {words.text('explain.sure')}: {escape(sureness(finding, words))}"
-        for one in finding.evidence:
-            threshold = "" if one.threshold is None else f" ({units.quantity(one.threshold, one.unit)})"
-            value = units.quantity(one.value, one.unit)
-            yield f"- {words.text('explain.evidence')}: `{safe(one.metric)}` = {value}{threshold}"
+        yield from finding_lines(text, finding, words, level)
     if source is not None and source.samples:
         yield ""
         yield f"**{words.text('source.hottest' if source.has_source else 'source.hottest_instructions')}**"
@@ -156,6 +149,19 @@ def _kernel(
         yield f"**{words.ui('nvidia_rules')}**"
         yield ""
         yield from (f"- {escape(titles)}: {escape(answer)}" for titles, answer in found)
+
+
+def finding_lines(text: FindingText, finding: Finding, words: Wording, level: ReaderLevel) -> Iterable[str]:
+    """Why, what to do, how to check, and the evidence, as a list."""
+    yield f"- {words.text('explain.why')}: {escape(text.why)}"
+    for action in text.actions[level]:
+        yield f"- {words.text('explain.do')}: {escape(action)}"
+    yield f"- {words.text('explain.check')}: {escape(text.verify)}"
+    yield f"- {words.text('explain.sure')}: {escape(sureness(finding, words))}"
+    for one in finding.evidence:
+        threshold = "" if one.threshold is None else f" ({units.quantity(one.threshold, one.unit)})"
+        value = units.quantity(one.value, one.unit)
+        yield f"- {words.text('explain.evidence')}: `{safe(one.metric)}` = {value}{threshold}"
 
 
 def _code(text: str) -> str:

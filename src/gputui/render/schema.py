@@ -13,11 +13,13 @@ from gputui.render.text import expectation, group_by_function
 
 if TYPE_CHECKING:
     from gputui.analysis.engine import Diagnosis
-    from gputui.analysis.finding import Finding
+    from gputui.analysis.finding import Finding, Gauges
     from gputui.analysis.nvidia_rules import Remark
+    from gputui.analysis.roofline import Roofline
     from gputui.analysis.source import HotLine, Place, Source
+    from gputui.model.device import Device
     from gputui.model.report import Report
-    from gputui.wording import Wording
+    from gputui.wording import FindingText, Wording
 
 
 _MOST_LINES = 10
@@ -36,15 +38,7 @@ def report_json(report: Report, diagnoses: Iterable[Diagnosis], words: Wording) 
             "kind": report.kind,
             "tool_version": report.tool_version,
             "truncated": report.truncated,
-            "devices": [
-                {
-                    "name": device.name,
-                    "compute_capability": device.capability_text,
-                    "architecture": device.architecture,
-                    "sm_count": device.sm_count,
-                }
-                for device in report.devices
-            ],
+            "devices": [device_json(device) for device in report.devices],
             "not_told": _not_told(report, kernels),
         },
         "warnings": [words.notice(notice) for notice in report.notices],
@@ -65,7 +59,7 @@ def kernel_json(
         "index": kernel.index,
         "name": kernel.name,
         "demangled": kernel.demangled,
-        "duration_ns": _finite(kernel.duration_ns),
+        "duration_ns": finite(kernel.duration_ns),
         "count": 1,
         "device": kernel.device.name,
         "grid": None if kernel.grid is None else list(kernel.grid),
@@ -76,27 +70,8 @@ def kernel_json(
         "precision": roofline.precision or diagnosis.identity.precision,
         "tile": diagnosis.identity.tile,
         "transformer_op": diagnosis.transformer_op,
-        "gauges": {
-            "sm_pct": _finite(gauges.sm_pct),
-            "memory_pct": _finite(gauges.memory_pct),
-            "dram_pct": _finite(gauges.dram_pct),
-            "tensor_pct": _finite(gauges.tensor_pct),
-            "achieved_occupancy_pct": _finite(gauges.achieved_occupancy_pct),
-            "warp_execution_efficiency_pct": _finite(gauges.warp_execution_efficiency_pct),
-            "achieved_flop_per_s": _finite(gauges.achieved_flop_per_s),
-            "dram_bytes_per_s": _finite(gauges.dram_bytes_per_s),
-            "dram_bytes": _finite(gauges.dram_bytes),
-        },
-        "roofline": {
-            "precision": roofline.precision,
-            "achieved_flop_per_s": _finite(roofline.achieved_flop_per_s),
-            "peak_flop_per_s": _finite(roofline.peak_flop_per_s),
-            "peak_source": roofline.peak_source,
-            "arithmetic_intensity": _finite(roofline.arithmetic_intensity),
-            "ridge": _finite(roofline.ridge),
-            "dram_peak_bytes_per_s": _finite(roofline.dram_peak_bytes_per_s),
-            "roof_fraction": _finite(roofline.roof_fraction),
-        },
+        "gauges": gauges_json(gauges),
+        "roofline": roofline_json(roofline),
         "verdict": {
             "id": diagnosis.verdict.id,
             "level": diagnosis.verdict.level,
@@ -124,9 +99,36 @@ def kernel_json(
     }
 
 
+def gauges_json(gauges: Gauges) -> dict[str, Any]:
+    return {
+        "sm_pct": finite(gauges.sm_pct),
+        "memory_pct": finite(gauges.memory_pct),
+        "dram_pct": finite(gauges.dram_pct),
+        "tensor_pct": finite(gauges.tensor_pct),
+        "achieved_occupancy_pct": finite(gauges.achieved_occupancy_pct),
+        "warp_execution_efficiency_pct": finite(gauges.warp_execution_efficiency_pct),
+        "achieved_flop_per_s": finite(gauges.achieved_flop_per_s),
+        "dram_bytes_per_s": finite(gauges.dram_bytes_per_s),
+        "dram_bytes": finite(gauges.dram_bytes),
+    }
+
+
+def roofline_json(roofline: Roofline) -> dict[str, Any]:
+    return {
+        "precision": roofline.precision,
+        "achieved_flop_per_s": finite(roofline.achieved_flop_per_s),
+        "peak_flop_per_s": finite(roofline.peak_flop_per_s),
+        "peak_source": roofline.peak_source,
+        "arithmetic_intensity": finite(roofline.arithmetic_intensity),
+        "ridge": finite(roofline.ridge),
+        "dram_peak_bytes_per_s": finite(roofline.dram_peak_bytes_per_s),
+        "roof_fraction": finite(roofline.roof_fraction),
+    }
+
+
 def _remark_json(remark: Remark, diagnosis: Diagnosis, words: Wording) -> dict[str, Any]:
     rule = remark.rule
-    estimate = _finite(rule.speedup_pct) or None
+    estimate = finite(rule.speedup_pct) or None
     return {
         "rule": rule.rule,
         "section": rule.section,
@@ -143,11 +145,11 @@ def _remark_json(remark: Remark, diagnosis: Diagnosis, words: Wording) -> dict[s
 def _line_json(line: HotLine) -> dict[str, Any]:
     return {
         **_place_json(line),
-        "samples": _finite(line.samples),
-        "share_pct": _finite(line.share_pct),
+        "samples": finite(line.samples),
+        "share_pct": finite(line.share_pct),
         "stalls": {stall.reason: round(stall.share_pct / 100, 4) for stall in line.stalls},
-        "executed": _finite(line.executed),
-        "threads": _finite(line.threads),
+        "executed": finite(line.executed),
+        "threads": finite(line.threads),
         "flags": [flag.id for flag in line.flags],
     }
 
@@ -164,7 +166,14 @@ def _place_json(line: HotLine) -> dict[str, Any]:
 
 
 def _finding_json(finding: Finding, diagnosis: Diagnosis, words: Wording, place: Place | None) -> dict[str, Any]:
-    text = words.finding(finding, diagnosis.tags)
+    return {
+        **finding_json(finding, words.finding(finding, diagnosis.tags), diagnosis.explained.get(finding.id)),
+        "place": None if place is None else {**_place_json(place.line), "share_pct": round(place.share_pct, 2)},
+    }
+
+
+def finding_json(finding: Finding, text: FindingText, explained_by: str | None) -> dict[str, Any]:
+    """A finding without its place."""
     return {
         "id": finding.id,
         "family": finding.family,
@@ -176,17 +185,25 @@ def _finding_json(finding: Finding, diagnosis: Diagnosis, words: Wording, place:
         "analogy": text.analogy,
         "actions": {level: list(actions) for level, actions in text.actions.items()},
         "verify": text.verify,
-        "explained_by": diagnosis.explained.get(finding.id),
-        "place": None if place is None else {**_place_json(place.line), "share_pct": round(place.share_pct, 2)},
+        "explained_by": explained_by,
         "evidence": [
             {
                 "metric": one.metric,
-                "value": _finite(one.value),
+                "value": finite(one.value),
                 "unit": one.unit,
-                "threshold": None if one.threshold is None else _finite(one.threshold),
+                "threshold": None if one.threshold is None else finite(one.threshold),
             }
             for one in finding.evidence
         ],
+    }
+
+
+def device_json(device: Device) -> dict[str, Any]:
+    return {
+        "name": device.name,
+        "compute_capability": device.capability_text,
+        "architecture": device.architecture,
+        "sm_count": device.sm_count,
     }
 
 
@@ -211,5 +228,6 @@ def _not_told(report: Report, diagnoses: list[Diagnosis]) -> list[dict[str, Any]
     ]
 
 
-def _finite(value: float | None) -> float | None:
+def finite(value: float | None) -> float | None:
+    """``None`` for what JSON has no number for."""
     return value if value is not None and math.isfinite(value) else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +20,8 @@ def csv_text(report: Report) -> str:
     """A row of names, a row of units, then a row a launch; a metric that a launch lacks is an empty cell."""
     frame = report.to_frame()
     units = frame.attrs["units"]
-    frame = frame.map(_cell)
-    frame.columns = [_cell(name) for name in frame.columns]
+    frame = frame.map(cell)
+    frame.columns = [cell(name) for name in frame.columns]
     header = frame.columns.to_frame().T.map(lambda name: units.get(name, ""))
     import pandas as pd
 
@@ -52,7 +53,7 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _cell(value: Any) -> Any:
+def cell(value: Any) -> Any:
     """Text as a spreadsheet shows it and never runs it: a leading ``=``, ``+``, ``-`` or ``@`` is quoted."""
     if not isinstance(value, str):
         return value
@@ -60,8 +61,8 @@ def _cell(value: Any) -> Any:
     return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
 
 
-def write(path: Path, text: str) -> None:
-    """``text`` at ``path``, whole or not at all. Raises ``GputuiError`` where that cannot be."""
+def write(path: Path, text: str | Iterable[str]) -> None:
+    """``text``, or its parts, at ``path``, whole or not at all. Raises ``GputuiError`` where that cannot be."""
     try:
         if path.exists() and not path.is_file():
             raise GputuiError(str(path), "is no ordinary file", "Name a file to write, or a new one")

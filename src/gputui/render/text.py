@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from gputui.analysis.nvidia_rules import Remark
     from gputui.analysis.source import Source
     from gputui.analysis.transformer import TransformerOp
-    from gputui.model.kernel import Kernel
+    from gputui.model.kernel import Dim3, Kernel
     from gputui.model.report import Report
-    from gputui.wording import ReaderLevel, Wording
+    from gputui.wording import FindingText, ReaderLevel, Wording
 
 SHOWN_KERNELS = 10
 SHOWN_LINES = 3
@@ -121,7 +121,7 @@ def what_it_is(identity: KernelIdentity, words: Wording, op: TransformerOp | Non
 def launch_shape(kernel: Kernel, words: Wording) -> str:
     """ "128 × 256 blocks of 32 threads": without the sides that are 1."""
     key = "shape_one" if kernel.blocks == 1 else "shape"
-    return words.ui(key, grid=_sides(kernel.grid), block=_sides(kernel.block))
+    return words.ui(key, grid=sides(kernel.grid), block=sides(kernel.block))
 
 
 def expectation(diagnosis: Diagnosis, words: Wording) -> str | None:
@@ -275,22 +275,35 @@ def _finding(
 ) -> RenderableType:
     """A finding in full, or where it was ``told`` already in one line."""
     text = words.finding(finding, diagnosis.tags)
-    title = text.title if told is None else told_line(text.title, told, words)
+    if told is not None:
+        return finding_head(number, told_line(text.title, told, words), finding, words)
+    place = placed(source, finding)
+    where = None
+    if place is not None:
+        where = Text(words.text("source.at", place=line_name(place.line, words)), style="bold")
+        where.append(f"  {code_of(place.line)}", style="not bold")
+        where.append(f"  ({place_share(place, words)})", style="dim not bold")
+    return finding_block(number, text, finding, words, level, where)
+
+
+def finding_head(number: int, title: str, finding: Finding, words: Wording) -> RenderableType:
+    """A finding in one line: its number, its title, its gain."""
     head = Table.grid(padding=(0, 2), expand=True)
     head.add_column()
     head.add_column(ratio=1)
     head.add_column(no_wrap=True, justify="right")
     head.add_row(Text(f"{number}", style="bold"), Text(title, style="bold"), Text(gain(finding, words), "bold green"))
-    if told is not None:
-        return head
+    return head
+
+
+def finding_block(
+    number: int, text: FindingText, finding: Finding, words: Wording, level: ReaderLevel, where: Text | None = None
+) -> RenderableType:
+    """A finding in full."""
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True, style="dim")
     table.add_column(overflow="fold")
-    place = placed(source, finding)
-    if place is not None:
-        where = Text(words.text("source.at", place=line_name(place.line, words)), style="bold")
-        where.append(f"  {code_of(place.line)}", style="not bold")
-        where.append(f"  ({place_share(place, words)})", style="dim not bold")
+    if where is not None:
         table.add_row(words.text("source.where"), where)
     table.add_row(words.text("explain.why"), Text(text.why))
     table.add_row(words.text("explain.picture"), Text(text.analogy, style="italic"))
@@ -299,7 +312,7 @@ def _finding(
     table.add_row(words.text("explain.check"), Text(text.verify))
     table.add_row(words.text("explain.sure"), Text(sureness(finding, words)))
     whole = Table.grid(expand=True)
-    whole.add_row(head)
+    whole.add_row(finding_head(number, text.title, finding, words))
     whole.add_row(Padding(table, (0, 0, 0, 3)))
     return whole
 
@@ -400,10 +413,11 @@ def _not_told(groups: Sequence[Sequence[Diagnosis]], words: Wording) -> Iterable
         yield Text(f"{words.text('explain.not-told-never')} {told.never}", style="dim")
 
 
-def _sides(sides: tuple[int, int, int] | None) -> str:
-    if sides is None:
+def sides(dim: Dim3 | None) -> str:
+    """ "128 × 256": without the sides that are 1."""
+    if dim is None:
         return units.DASH
-    kept = list(sides)
+    kept = list(dim)
     while len(kept) > 1 and kept[-1] == 1:
         kept.pop()
     return " × ".join(units.count(side) for side in kept)
