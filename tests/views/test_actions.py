@@ -11,13 +11,19 @@ from gputui.views.screens.help import HelpScreen
 from gputui.views.screens.main import MainScreen
 from gputui.views.widgets.diagnosis import DiagnosisView
 from gputui.views.widgets.line_table import LineTable
+from gputui.views.widgets.nvtx_tree import RangeTree
 from gputui.views.widgets.prompt import Prompt
+from gputui.views.widgets.timeline import TimelineView
+from gputui.views.widgets.timeline_diagnosis import TimelineDiagnosisView
 from gputui.wording import LANGUAGES, wording
 
 from .conftest import Start
 from .fakes import make_report
 
-HOMES = {"app": (GputuiApp,), "main": (MainScreen,), "pane": (LineTable, DiagnosisView), "prompt": (Prompt,)}
+HOMES = {
+    "app": (GputuiApp,), "main": (MainScreen,), "pane": (LineTable, DiagnosisView, TimelineView),
+    "place": (TimelineDiagnosisView, RangeTree), "timeline": (TimelineView,), "prompt": (Prompt,),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("action", actions.ACTIONS, ids=lambda action: action.id)
@@ -34,6 +40,11 @@ def test_no_key_means_two_things_in_one_place() -> None:
         keys = [key for action in actions.ACTIONS if action.scope in (scope, "main", "app") for key in action.keys]
         if scope == "pane":
             assert len(keys) == len(set(keys))
+    own = [key for action in actions.ACTIONS if action.scope in ("pane", "timeline") for key in action.keys]
+    others = {key for action in actions.ACTIONS if action.scope in ("main", "app") for key in action.keys}
+    assert len(own) == len(set(own))
+    # Where it selects and takes back, the timeline comes before the screen.
+    assert set(own) & others == {"enter", "space", "escape"}
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

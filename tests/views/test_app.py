@@ -291,7 +291,7 @@ async def test_search_moves_and_escape_takes_it_back(start: Start) -> None:
         await pilot.press("enter", "g", "n")
         assert app.main.entry.title == "softmax_c"
         await pilot.press("escape")
-        assert app.main.query_text["kernels"] == ""
+        assert app.main.finder.queries["kernels"] == ""
 
 
 async def test_filter_narrows_while_typing(start: Start) -> None:

@@ -11,11 +11,11 @@ from typing import Literal
 
 from textual.binding import Binding, BindingType
 
-Scope = Literal["app", "main", "pane", "prompt"]
-"""Whose binding it is: the application's (valid everywhere), the main screen's, that of a pane with a cursor, or of the
-line of input."""
-Group = Literal["move", "kernels", "view", "find", "keep", "app"]
-GROUPS: tuple[Group, ...] = ("move", "view", "find", "kernels", "keep", "app")
+Scope = Literal["app", "main", "pane", "place", "timeline", "prompt"]
+"""Whose binding it is: the application's (valid everywhere), the main screen's, that of a pane with a cursor, of one
+whose lines lead to places in a timeline, of the timeline itself (which are such panes too), or of the line of input."""
+Group = Literal["move", "kernels", "view", "timeline", "find", "keep", "app"]
+GROUPS: tuple[Group, ...] = ("move", "view", "timeline", "find", "kernels", "keep", "app")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,18 @@ _KEY_TEXT = {
     "escape": "esc",
     "down": "↓",
     "up": "↑",
+    "left": "←",
+    "right": "→",
     "enter": "⏎",
+    "plus": "+",
+    "minus": "-",
+    "equals_sign": "=",
+    "left_curly_bracket": "{",
+    "right_curly_bracket": "}",
+    "full_stop": ".",
+    "comma": ",",
+    "less_than_sign": "<",
+    "greater_than_sign": ">",
 }
 
 
@@ -59,10 +70,14 @@ def key_text(key: str, *, ascii: bool = False) -> str:
 
 
 KERNELS, DIAGNOSIS, ROOFLINE, METRICS, SOURCE = "kernels", "diagnosis", "roofline", "metrics", "source"
+TIMELINE, RANGES, FINDINGS = "timeline", "ranges", "timeline-diagnosis"
+TIMED = "timed-kernels"
+"""The list of kernels while a timeline's are selected: the same pane, for which other keys matter."""
 EMPTY = "empty"
 PROMPT = "prompt"
-_ALL = (KERNELS, DIAGNOSIS, ROOFLINE, METRICS, SOURCE, EMPTY)
-_TABLES = (KERNELS, METRICS, SOURCE)
+_ALL = (KERNELS, TIMED, RANGES, DIAGNOSIS, FINDINGS, ROOFLINE, TIMELINE, METRICS, SOURCE, EMPTY)
+_SEARCHED = (KERNELS, TIMED, RANGES, METRICS, SOURCE, TIMELINE)
+_FILTERED = (KERNELS, TIMED, RANGES, METRICS, SOURCE)
 
 ACTIONS: tuple[Action, ...] = (
     Action("cursor_down", ("j", "down"), "move", "pane", "cursor_down", in_palette=False),
@@ -82,26 +97,52 @@ ACTIONS: tuple[Action, ...] = (
         (DIAGNOSIS, ROOFLINE, METRICS, SOURCE),
     ),
     Action("previous_kernel", ("left_square_bracket",), "move", "main", "step_kernel(-1)"),
-    Action("unfold", ("enter", "space"), "view", "main", "unfold", (KERNELS, DIAGNOSIS, METRICS, SOURCE)),
+    Action("open_place", ("enter",), "view", "place", "open_place", (RANGES,), in_palette=False),
+    Action(
+        "unfold",
+        ("enter", "space"),
+        "view",
+        "main",
+        "unfold",
+        (KERNELS, TIMED, RANGES, DIAGNOSIS, FINDINGS, METRICS, SOURCE),
+    ),
     Action("tab_diagnosis", ("1",), "view", "main", "show_tab('diagnosis')", (ROOFLINE, METRICS, SOURCE, EMPTY)),
     Action("tab_roofline", ("2",), "view", "main", "show_tab('roofline')", (KERNELS, DIAGNOSIS, METRICS, EMPTY)),
-    Action("tab_timeline", ("3",), "view", "main", "show_tab('timeline')"),
+    Action("tab_timeline", ("3",), "view", "main", "show_tab('timeline')", (TIMED, RANGES, FINDINGS)),
     Action("tab_metrics", ("4",), "view", "main", "show_tab('metrics')", (KERNELS, DIAGNOSIS, ROOFLINE, EMPTY)),
     Action("tab_source", ("5",), "view", "main", "show_tab('source')"),
-    Action("where", ("w",), "view", "main", "where", (DIAGNOSIS, SOURCE)),
-    Action("level", ("L",), "view", "main", "next_level", (KERNELS, DIAGNOSIS)),
-    Action("search", ("slash",), "find", "main", "search", _TABLES),
+    Action("zoom_in", ("plus", "equals_sign"), "timeline", "timeline", "zoom(-1)", (TIMELINE,), in_palette=False),
+    Action("zoom_out", ("minus",), "timeline", "timeline", "zoom(1)", in_palette=False),
+    Action("zoom_selection", ("z",), "timeline", "timeline", "zoom_selection", (TIMELINE,), in_palette=False),
+    Action("whole", ("0",), "timeline", "timeline", "whole", (TIMELINE,), in_palette=False),
+    Action("pan_left", ("h", "left"), "timeline", "timeline", "pan(-1)", in_palette=False),
+    Action("pan_right", ("l", "right"), "timeline", "timeline", "pan(1)", (TIMELINE,), in_palette=False),
+    Action("cell_left", ("less_than_sign",), "timeline", "timeline", "step(-1)", in_palette=False),
+    Action("cell_right", ("greater_than_sign",), "timeline", "timeline", "step(1)", in_palette=False),
+    Action("next_event", ("right_curly_bracket",), "timeline", "timeline", "event(1)", (TIMELINE,), in_palette=False),
+    Action("previous_event", ("left_curly_bracket",), "timeline", "timeline", "event(-1)", in_palette=False),
+    Action("next_gap", ("full_stop",), "timeline", "timeline", "gap(1)", (TIMELINE,), in_palette=False),
+    Action("previous_gap", ("comma",), "timeline", "timeline", "gap(-1)", in_palette=False),
+    Action("select_event", ("enter", "space"), "timeline", "timeline", "select", (TIMELINE,), in_palette=False),
+    Action("measure", ("v",), "timeline", "timeline", "measure", (TIMELINE,), in_palette=False),
+    Action("bookmark", ("b",), "timeline", "timeline", "bookmark", (TIMELINE,), in_palette=False),
+    Action("next_bookmark", ("B",), "timeline", "timeline", "next_bookmark", in_palette=False),
+    Action("more_lanes", ("a",), "timeline", "timeline", "more_lanes", (TIMELINE,), in_palette=False),
+    Action("clear", ("escape",), "timeline", "timeline", "clear", in_palette=False),
+    Action("where", ("w",), "view", "main", "where", (TIMED, DIAGNOSIS, FINDINGS, TIMELINE, SOURCE)),
+    Action("level", ("L",), "view", "main", "next_level", (KERNELS, TIMED, DIAGNOSIS, FINDINGS)),
+    Action("search", ("slash",), "find", "main", "search", _SEARCHED),
     Action("next_match", ("n",), "find", "main", "next_match(1)"),
     Action("previous_match", ("N",), "find", "main", "next_match(-1)"),
-    Action("filter", ("f",), "find", "main", "filter", _TABLES),
+    Action("filter", ("f",), "find", "main", "filter", _FILTERED),
     Action("back", ("escape",), "find", "main", "back", in_palette=False),
     Action("keep", ("enter", "tab"), "find", "prompt", "keep", (PROMPT,), in_palette=False),
     Action("cancel", ("escape",), "find", "prompt", "cancel", (PROMPT,), in_palette=False),
-    Action("sort", ("s",), "kernels", "main", "sort", (KERNELS, SOURCE)),
+    Action("sort", ("s",), "kernels", "main", "sort", (KERNELS, TIMED, SOURCE)),
     Action("reverse", ("S",), "kernels", "main", "reverse"),
-    Action("group", ("o",), "kernels", "main", "group", (KERNELS,)),
-    Action("copy", ("y",), "keep", "main", "copy", (DIAGNOSIS,)),
-    Action("save", ("e",), "keep", "main", "save", (DIAGNOSIS,)),
+    Action("group", ("o",), "kernels", "main", "group", (KERNELS, TIMED, RANGES)),
+    Action("copy", ("y",), "keep", "main", "copy", (DIAGNOSIS, FINDINGS)),
+    Action("save", ("e",), "keep", "main", "save", (DIAGNOSIS, FINDINGS)),
     Action("help", ("question_mark", "f1"), "app", "app", "help", _ALL),
     Action("palette", ("ctrl+p",), "app", "app", "command_palette", in_palette=False),
     Action("theme", ("t",), "app", "app", "next_theme"),
@@ -111,6 +152,13 @@ ACTIONS: tuple[Action, ...] = (
 )
 
 BY_ID = {action.id: action for action in ACTIONS}
+_OPENS_PLACES = (RANGES, FINDINGS)
+
+
+def footer_key(action: Action, pane: str, *, ascii: bool = False) -> str:
+    """The key that the footer shows for an action: the first that means it in this pane."""
+    taken = BY_ID["open_place"].keys if pane in _OPENS_PLACES and action.id != "open_place" else ()
+    return key_text(next(key for key in action.keys if key not in taken), ascii=ascii)
 
 
 def bindings(scope: Scope) -> list[BindingType]:
@@ -128,7 +176,11 @@ def in_footer(pane: str) -> Iterable[Action]:
     """What the footer offers while this pane has the focus, most needed first."""
     first = {
         KERNELS: ("unfold", "tab_roofline", "tab_metrics", "search", "filter", "sort"),
+        TIMED: ("unfold", "tab_timeline", "where", "group", "search", "filter", "sort"),
+        RANGES: ("open_place", "unfold", "group", "tab_timeline", "search", "filter"),
+        FINDINGS: ("where", "unfold", "tab_timeline"),
         SOURCE: ("unfold", "sort", "where", "search"),
+        TIMELINE: ("zoom_in", "pan_right", "next_event", "next_gap", "select_event", "measure", "whole", "search"),
     }.get(pane, ())
     chosen = [action for action in ACTIONS if pane in action.panes]
     rest = [action for action in chosen if action.id not in first and action.id not in ("help", "quit")]

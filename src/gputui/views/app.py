@@ -13,6 +13,7 @@ import signal
 import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -28,16 +29,20 @@ from gputui.errors import EXIT_INTERRUPTED, EXIT_NO, EXIT_USAGE, GputuiError
 from gputui.render.files import write_whole
 from gputui.views import actions, settings
 from gputui.views.glyphs import glyphs
-from gputui.views.library import Backlog, Entry, Library, load
+from gputui.views.library import Backlog, Entry, Library, LoadedReport, content_of, explain, link_all, load
 from gputui.views.messages import (
+    ExplanationWritten,
     ExtrasRead,
     KernelsDiagnosed,
+    KernelsLinked,
     LoadFinished,
     LoadProgressed,
     MetricsRead,
+    RangeRead,
     ReportFailed,
     ReportOpened,
     SourceRead,
+    TimelineExplained,
 )
 from gputui.views.screens.error import ErrorScreen
 from gputui.views.screens.help import HelpScreen
@@ -50,7 +55,9 @@ from gputui.wording import LANGUAGES, READER_LEVELS, ReaderLevel, wording
 if TYPE_CHECKING:
     from gputui.analysis.engine import Diagnosis
     from gputui.analysis.source import Source
+    from gputui.analysis.timeline_diagnosis import TimelineDiagnosis
     from gputui.model.report import Extras, Report
+    from gputui.views.messages import Keep
 
 _THEME_BY_NAME = {theme.name: theme for theme in THEMES}
 _LOG = logging.getLogger("gputui")
@@ -93,6 +100,8 @@ class GputuiApp(App[int]):
         self.backlog = Backlog()
         self.is_diagnosing = False
         self.was_stopped = False
+        self.owns_process = False
+        """Whether nothing is left to do once the application is closed."""
         self.generation = 0
         self._sources = list(sources)
         self._stop_loading = threading.Event()
@@ -127,13 +136,14 @@ class GputuiApp(App[int]):
     def _exit_by_signal(self) -> None:
         # When the terminal is gone (SSH dropped), Textual's writer thread has died of its first write and
         # the driver may wait for it for ever.
-        deadline = threading.Timer(_SECONDS_TO_EXIT, os._exit, (EXIT_INTERRUPTED,))
-        deadline.daemon = True
-        deadline.start()
+        _end_process_soon(EXIT_INTERRUPTED)
         self.exit(EXIT_INTERRUPTED)
 
     def on_unmount(self) -> None:
         """Stop what still runs, then let go of the files."""
+        if self.owns_process:
+            # Python waits for threads, and numpy cannot be stopped while it sorts ten million kernels.
+            _end_process_soon(self.return_value or self.return_code or 0)
         self._stop_loading.set()
         self.backlog.clear()
         for loaded in self.library.reports:
@@ -146,31 +156,20 @@ class GputuiApp(App[int]):
     @work(thread=True, exclusive=True, group="load", exit_on_error=False)
     def load_all(self, generation: int, sources: tuple[Path | str | Report, ...]) -> None:
         """Open everything, one after the other; what cannot be opened is told and left out."""
-        from gputui.formats import open_report, reports_in
-        from gputui.model.report import Report
+        from gputui.formats.together import open_all
+
+        def progress(path: str, done: int, total: int) -> bool:
+            self.post_message(LoadProgressed(generation, path, done, total))
+            return not self._stop_loading.is_set()
 
         opened = entries = 0
-        todo: list[Path | Report] = []
-        for source in sources:
+        for found in open_all(sources, progress):
             try:
-                todo += [source] if isinstance(source, Report) else reports_in(Path(source))
+                if isinstance(found, GputuiError):
+                    raise found
+                loaded = load(found, opened, entries)
             except GputuiError as error:
-                self.post_message(ReportFailed(generation, str(source), error))
-        for source in todo:
-            if self._stop_loading.is_set():
-                break
-            path = source.path if isinstance(source, Report) else str(source)
-
-            def progress(done: int, total: int, path: str = path) -> bool:
-                self.post_message(LoadProgressed(generation, path, done, total))
-                return not self._stop_loading.is_set()
-
-            try:
-                progress(0, 0)
-                report = source if isinstance(source, Report) else open_report(source, progress)
-                loaded = load(report, opened, entries)
-            except GputuiError as error:
-                self.post_message(ReportFailed(generation, path, error))
+                self.post_message(ReportFailed(generation, error))
                 continue
             opened, entries = opened + 1, entries + len(loaded.entries)
             self.post_message(ReportOpened(generation, loaded))
@@ -206,6 +205,30 @@ class GputuiApp(App[int]):
             # What was found lives as long as the session. Looked through again and again by the garbage collector, it
             # would hold up the screen for 170 ms at a time where there are 5,000 kernels.
             gc.freeze()
+
+    @work(thread=True, exclusive=True, group="links", exit_on_error=False)
+    def _link(self, generation: int, library: Library) -> None:
+        self.post_message(KernelsLinked(generation, link_all(library)))
+
+    @work(thread=True, group="timeline", exit_on_error=False)
+    def _explain_timeline(self, generation: int, loaded: LoadedReport, number: int) -> None:
+        self.post_message(TimelineExplained(generation, number, explain(loaded)))
+
+    @work(thread=True, exclusive=True, group="range", exit_on_error=False)
+    def _read_range(
+        self, generation: int, loaded: LoadedReport, number: int, path: tuple[str, ...], rows: Sequence[int]
+    ) -> None:
+        self.post_message(RangeRead(generation, content_of(loaded, number, path, rows)))
+
+    @work(thread=True, exclusive=True, group="explain", exit_on_error=False)
+    def _write_explanation(
+        self, generation: int, report: Report, diagnosis: TimelineDiagnosis, level: ReaderLevel, keep: Keep
+    ) -> None:
+        from gputui.analysis.timeline_tables import select
+        from gputui.render.timeline_markdown import timeline_markdown
+
+        text = timeline_markdown(report, diagnosis, select(diagnosis), self.words, level)
+        self.post_message(ExplanationWritten(generation, text, report.path, keep))
 
     @work(thread=True, exclusive=True, group="extras", exit_on_error=False)
     def _read_extras(self, generation: int, entry: Entry) -> None:
@@ -269,9 +292,14 @@ class GputuiApp(App[int]):
         self.library.add(event.loaded)
         self._close_loading()
         by_time = sorted(event.loaded.entries, key=lambda entry: -(entry.duration_ns or 0.0))
-        self.backlog.add(entry.number for entry in by_time)
+        self.backlog.add(entry.number for entry in by_time if entry.timed is None)
         self._main.show_report()
-        self._start_diagnosing()
+        if len(self.backlog):
+            self._start_diagnosing()
+        if event.loaded.facts is not None:
+            self._explain_timeline(self.generation, event.loaded, len(self.library.reports) - 1)
+        else:
+            self._start_linking()
 
     def on_report_failed(self, event: ReportFailed) -> None:
         if event.generation == self.generation:
@@ -295,6 +323,25 @@ class GputuiApp(App[int]):
         if event.generation == self.generation:
             self.diagnoses.update(event.diagnoses)
             self._main.show_diagnoses(event.diagnoses)
+
+    def on_kernels_linked(self, event: KernelsLinked) -> None:
+        if event.generation == self.generation:
+            self.library.links = event.links
+            self._main.show_links()
+
+    def on_range_read(self, event: RangeRead) -> None:
+        if event.generation == self.generation:
+            self._main.show_range(event.content)
+
+    def on_timeline_explained(self, event: TimelineExplained) -> None:
+        if event.generation == self.generation:
+            self.library.timelines[event.report] = event.explained
+            self._main.show_timeline(event.report, event.explained)
+            self._start_linking()
+
+    def on_explanation_written(self, event: ExplanationWritten) -> None:
+        if event.generation == self.generation:
+            self._keep(event.text, Path(event.path).name, event.keep)
 
     def on_extras_read(self, event: ExtrasRead) -> None:
         if event.generation == self.generation:
@@ -324,6 +371,11 @@ class GputuiApp(App[int]):
         self._return_value = EXIT_USAGE
         self.push_screen(ErrorScreen(self.words, error, ascii=self.ascii))
 
+    def _start_linking(self) -> None:
+        """Find the timelines' kernels in the ncu reports, where both are open."""
+        if self.library.timelines and any(entry.timed is None for entry in self.library.entries):
+            self._link(self.generation, replace(self.library, entries=list(self.library.entries)))
+
     def _start_diagnosing(self) -> None:
         running = any(worker.group == "diagnose" and not worker.is_finished for worker in self.workers)
         if not running:
@@ -350,16 +402,37 @@ class GputuiApp(App[int]):
             self._sources_asked.add(entry.number)
             self._read_source(self.generation, entry)
 
+    def read_range(self, loaded: LoadedReport, path: tuple[str, ...], rows: Sequence[int]) -> None:
+        """Find out what these NVTX ranges of one path launched."""
+        self._read_range(self.generation, loaded, self.library.reports.index(loaded), path, rows)
+
     def set_level(self, level: ReaderLevel | None) -> None:
         """Whom the advice is for; ``None`` goes back to what fits each kernel."""
         self.level = level
         settings.remember("level", level or "")
 
-    def copy_explanation(self, entry: Entry, level: ReaderLevel) -> None:
-        """To the clipboard by OSC 52, which not every terminal obeys: so to a file as well, and say which."""
+    def explain(self, entry: Entry, level: ReaderLevel, keep: Keep) -> None:
+        """Copy or save what is said of a kernel."""
         text = self._markdown(entry, level)
-        if text is None:
+        if text is not None:
+            self._keep(text, entry.kernel.name, keep)
+
+    def explain_timeline(self, loaded: LoadedReport, level: ReaderLevel, keep: Keep) -> None:
+        """Copy or save what is said of a timeline, once it is written."""
+        explained = self.library.explained(loaded)
+        if explained is None:
+            self.notify(self.words.ui("verdict_pending"), markup=False)
             return
+        self._write_explanation(self.generation, loaded.report, explained.diagnosis, level, keep)
+
+    def _keep(self, text: str, name: str, keep: Keep) -> None:
+        if keep == "copy":
+            self._copy(text)
+        else:
+            self._save(text, name)
+
+    def _copy(self, text: str) -> None:
+        """To the clipboard by OSC 52, which not every terminal obeys: so to a file as well, and say which."""
         self.copy_to_clipboard(text)
         path = None
         # Without a home there is no file either.
@@ -369,11 +442,8 @@ class GputuiApp(App[int]):
         key = "copied" if path is None else "copied_and_file"
         self.notify(self.words.ui(key, path=shown(str(path))), markup=False)
 
-    def save_explanation(self, entry: Entry, level: ReaderLevel) -> None:
-        text = self._markdown(entry, level)
-        if text is None:
-            return
-        name = "".join(char if char.isalnum() or char in "-_" else "_" for char in entry.kernel.name)[:60] or "kernel"
+    def _save(self, text: str, name: str) -> None:
+        name = "".join(char if char.isalnum() or char in "-_" else "_" for char in name)[:60] or "kernel"
         path = self._write(Path(f"{name}.md"), text, overwrite=False)
         if path is None:
             self.notify(self.words.ui("not_saved", path=shown(f"{name}.md")), severity="error", markup=False)
@@ -467,6 +537,12 @@ class GputuiApp(App[int]):
         return run
 
 
+def _end_process_soon(status: int) -> None:
+    deadline = threading.Timer(_SECONDS_TO_EXIT, os._exit, (status,))
+    deadline.daemon = True
+    deadline.start()
+
+
 def run(
     paths: Sequence[Path | str | Report],
     *,
@@ -477,6 +553,7 @@ def run(
 ) -> int:
     """Show the reports until the user quits; the exit status."""
     app = GputuiApp(paths, language=language, level=level, ascii=ascii)
+    app.owns_process = True
     status = app.run(mouse=mouse)
     # A crash leaves no value, only Textual's return code.
     return status if status is not None else app.return_code or 0

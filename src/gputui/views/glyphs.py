@@ -30,10 +30,12 @@ class Glyphs:
     line: str
     emphasis: str
     warning: str
+    worth: str
+    """A kernel of a timeline that ncu should look into."""
 
 
-UNICODE = Glyphs("●", "◐", "○", "✓", "?", "·", "▌", "•", " · ", "▸", "▾", "▾", "▴", "⏎", "–", "─", "▌", "!")
-ASCII = Glyphs("#", "+", "o", "=", "?", ".", ">", "-", " - ", "+", "-", " v", " ^", "enter", "-", "-", "|", "!")
+UNICODE = Glyphs("●", "◐", "○", "✓", "?", "·", "▌", "•", " · ", "▸", "▾", "▾", "▴", "⏎", "–", "─", "▌", "!", "◎")
+ASCII = Glyphs("#", "+", "o", "=", "?", ".", ">", "-", " - ", "+", "-", " v", " ^", "enter", "-", "-", "|", "!", "*")
 
 
 def glyphs(ascii: bool) -> Glyphs:

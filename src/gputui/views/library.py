@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gputui.analysis.kernel_names import KernelIdentity, identify
+from gputui.analysis.links import link
 from gputui.errors import GputuiError
+from gputui.model.device import Device
 from gputui.model.kernel import Kernel
-from gputui.model.metrics import names_of
+from gputui.model.metrics import Metric, names_of
 from gputui.model.report import Report
 from gputui.views.text import shown
+
+if TYPE_CHECKING:
+    from gputui.analysis.nvtx import RangeNode
+    from gputui.analysis.timeline import Group, Mask, TimelineFacts
+    from gputui.analysis.timeline_diagnosis import TimelineDiagnosis
+    from gputui.analysis.timeline_kernels import KernelShare
 
 _NAME_LIMIT = 2000
 """What of a demangled name is looked at: some are megabytes long."""
@@ -22,9 +31,11 @@ _NAME_LIMIT = 2000
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One kernel in the list. ``title`` and ``detail`` are safe to show; ``share`` is of its report's time, 0-1.
+    """One kernel in the list: a launch of an ncu report, all launches of one name of a timeline.
 
-    ``search`` is what search and filter look at: names, what it does, library, NVTX ranges.
+    ``title`` and ``detail`` are safe to show; ``share`` is of its report's time, 0-1. ``search`` is what search and
+    filter look at: names, what it does, library, NVTX ranges. ``timed`` are its launches in a timeline,
+    ``None`` for a launch that has counters.
     """
 
     number: int
@@ -36,29 +47,102 @@ class Entry:
     title: str
     detail: str
     search: str
+    timed: Group | None = None
+
+    @property
+    def count(self) -> int:
+        """The launches that it stands for."""
+        return 1 if self.timed is None else self.timed.count
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
+class RangeRows:
+    """The NVTX ranges of a timeline by path, each before those inside it; ``ends[row]`` is the row behind the last one
+    inside ``row``."""
+
+    nodes: tuple[RangeNode, ...]
+    ends: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RangeContent:
+    """What some NVTX ranges of one path launched: per entry its launches among them.
+
+    ``rows`` are the ranges, ``ops`` the operations.
+    """
+
+    report: int
+    path: tuple[str, ...]
+    rows: tuple[int, ...]
+    ops: Mask
+    kernels: Mapping[int, Group]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExplainedTimeline:
+    """What takes a while to work out of a timeline."""
+
+    diagnosis: TimelineDiagnosis
+    ranges: RangeRows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class LoadedReport:
-    """A report with everything about its kernels that the list shows at once."""
+    """A report with everything about its kernels that the list shows at once.
+
+    ``facts`` are of its timeline, ``None`` where it is none; ``entry_of`` finds a timeline's entry by the place of its
+    name there.
+    """
 
     report: Report
     entries: tuple[Entry, ...]
     total_ns: float | None
+    facts: TimelineFacts | None = None
+    entry_of: Mapping[int, Entry] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
-        """The file's name, safe to show."""
-        return shown(Path(self.report.path).name)
+        """The file's name, safe to show; of several files what they have in common."""
+        timeline = self.report.timeline
+        if timeline is None or len(timeline.files) == 1:
+            return shown(Path(self.report.path).name)
+        return shown(_pattern([Path(file.path).name for file in timeline.files]))
+
+
+def _pattern(names: Sequence[str]) -> str:
+    """What several names have in common: ``rank*.sqlite``."""
+    start = _common(names)
+    end = _common([name[len(start) :][::-1] for name in names])[::-1]
+    return start if len(set(names)) == 1 else f"{start}*{end}"
+
+
+def _common(texts: Sequence[str]) -> str:
+    """How all of them begin."""
+    least, most = min(texts), max(texts)
+    return least[: next((place for place, char in enumerate(least) if char != most[place]), len(least))]
+
+
+@dataclass(frozen=True, slots=True)
+class LinkedEntry:
+    """The launch in an ncu report that belongs to a kernel of a timeline; ``same_shape`` as ``links.Link`` has it."""
+
+    entry: Entry
+    same_shape: bool | None
 
 
 @dataclass(slots=True)
 class Library:
-    """All reports of this session. Only the screen's thread changes it."""
+    """All reports of this session. Only the screen's thread changes it.
+
+    ``timelines`` are, by a report's place, what has been worked out of it; ``links``, by the number of a timeline's
+    entry, the launches that have counters.
+    """
 
     reports: list[LoadedReport] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
     failures: list[GputuiError] = field(default_factory=list)
+    timelines: dict[int, ExplainedTimeline] = field(default_factory=dict)
+    links: Mapping[int, LinkedEntry] = field(default_factory=dict)
 
     def add(self, loaded: LoadedReport) -> None:
         self.reports.append(loaded)
@@ -73,9 +157,24 @@ class Library:
     def report_of(self, entry: Entry) -> LoadedReport:
         return self.reports[entry.report]
 
+    def explained(self, loaded: LoadedReport | None) -> ExplainedTimeline | None:
+        """What has been worked out of a timeline, as soon as it is known."""
+        return None if loaded is None else self.timelines.get(self.reports.index(loaded))
+
+    def share_of(self, entry: Entry) -> KernelShare | None:
+        """What a kernel is to the program, as soon as it is known; ``None`` for a launch that has counters."""
+        explained = self.timelines.get(entry.report)
+        return None if explained is None or entry.timed is None else explained.diagnosis.kernels[entry.kernel.index]
+
+    @property
+    def has_timeline(self) -> bool:
+        return any(loaded.facts is not None for loaded in self.reports)
+
 
 def load(report: Report, number: int, first_entry: int) -> LoadedReport:
     """Name, duration and share of every kernel. Reads the report: for a worker only."""
+    if report.timeline is not None:
+        return _load_timeline(report, number, first_entry)
     report.prefetch(names_of(["duration"]))
     durations = [kernel.duration_ns for kernel in report.kernels]
     known = [duration for duration in durations if duration is not None]
@@ -89,7 +188,13 @@ def load(report: Report, number: int, first_entry: int) -> LoadedReport:
 
 
 def _entry(
-    number: int, report: int, kernel: Kernel, duration_ns: float | None, total_ns: float | None, detail: str
+    number: int,
+    report: int,
+    kernel: Kernel,
+    duration_ns: float | None,
+    total_ns: float | None,
+    detail: str,
+    group: Group | None = None,
 ) -> Entry:
     name, demangled = kernel.name[:_NAME_LIMIT], kernel.demangled[:_NAME_LIMIT]
     identity = identify(name, demangled)
@@ -98,12 +203,98 @@ def _entry(
         report=report,
         kernel=kernel,
         duration_ns=duration_ns,
-        share=duration_ns / total_ns if total_ns and duration_ns is not None else None,
+        share=group.share if group else duration_ns / total_ns if total_ns and duration_ns is not None else None,
         identity=identity,
         title=shown(kernel.name),
         detail=detail,
         search="\n".join((name, demangled, identity.op_class, identity.library, *kernel.nvtx)).casefold(),
+        timed=group,
     )
+
+
+def _load_timeline(report: Report, number: int, first_entry: int) -> LoadedReport:
+    from gputui.analysis.timeline import TimelineFacts
+    from gputui.formats.base import function_name
+
+    assert report.timeline is not None
+    timeline = report.timeline
+    facts = TimelineFacts(timeline)
+    device = timeline.gpus[facts.gpus[0]].device if facts.gpus and timeline.gpus else Device("unknown GPU")
+    kernels = []
+    for place, group in enumerate(facts.kernels):
+        full = timeline.name(group.name)
+        total = Metric("gpu__time_duration.sum", float(group.total_ns), "ns")
+        name = timeline.short_names.get(group.name) or function_name(full)
+        kernels.append(Kernel(place, name, full, device, report.source, metrics=(total,)))
+    details = distinguish([(kernel.name, kernel.demangled, ()) for kernel in kernels])
+    entries = tuple(
+        _entry(first_entry + place, number, kernel, group.total_ns, None, details[place], group)
+        for place, (kernel, group) in enumerate(zip(kernels, facts.kernels, strict=True))
+    )
+    by_name = {group.name: entry for group, entry in zip(facts.kernels, entries, strict=True)}
+    total_ns = sum(group.total_ns for group in facts.kernels) or None
+    return LoadedReport(report, entries, total_ns, facts, by_name)
+
+
+def explain(loaded: LoadedReport) -> ExplainedTimeline:
+    """The diagnosis of a timeline and its NVTX ranges. Goes through every event: for a worker only."""
+    from gputui.analysis.timeline_diagnosis import diagnose_timeline
+
+    assert loaded.facts is not None
+    diagnosis = diagnose_timeline(loaded.facts, loaded.report.notices)
+    return ExplainedTimeline(diagnosis, flatten(loaded.facts.range_tree))
+
+
+_ALIKE = 16
+"""More ranges beside one another that differ in numbers alone (steps, layers) are told together."""
+
+
+def flatten(tree: Sequence[RangeNode]) -> RangeRows:
+    """The tree as rows, from the top down, many that are alike as one."""
+    from gputui.analysis.timeline_tables import condensed
+
+    nodes: list[RangeNode] = []
+    ends: list[int] = []
+    # No recursion: a file may nest its ranges deeper than Python its calls. A row stands for the end of its node.
+    todo: list[tuple[RangeNode, tuple[str, ...]] | int] = []
+
+    def add(beside: Sequence[RangeNode], path: tuple[str, ...]) -> None:
+        todo.extend((node, path) for node in reversed(condensed(beside, more_than=_ALIKE)))
+
+    add(tree, ())
+    while todo:
+        one = todo.pop()
+        if isinstance(one, int):
+            ends[one] = len(nodes)
+            continue
+        node, above = one
+        path = (*above, node.name)
+        todo.append(len(nodes))
+        nodes.append(replace(node, path=path))
+        ends.append(0)
+        add(node.children, path)
+    return RangeRows(tuple(nodes), tuple(ends))
+
+
+def content_of(loaded: LoadedReport, number: int, path: tuple[str, ...], rows: Sequence[int]) -> RangeContent:
+    """What these NVTX ranges launched. Goes through every operation: for a worker only."""
+    from gputui.analysis.timeline import groups
+
+    facts = loaded.facts
+    assert facts is not None
+    ops = facts.ops_of_ranges(rows)
+    found = groups(facts.timeline.ops, ops & facts.kernel_mask)
+    kernels = {loaded.entry_of[group.name].number: group for group in found if group.name in loaded.entry_of}
+    return RangeContent(number, path, tuple(map(int, rows)), ops, kernels)
+
+
+def link_all(library: Library) -> dict[int, LinkedEntry]:
+    """Per entry of an explained timeline the launch with counters that belongs to it. Looks at every name: for a worker
+    only."""
+    counted = [entry for entry in library.entries if entry.timed is None]
+    timed = [(entry, share) for entry in library.entries if (share := library.share_of(entry)) is not None]
+    found = link([share.kernel for _, share in timed], [entry.kernel for entry in counted])
+    return {timed[place][0].number: LinkedEntry(counted[one.counted], one.same_shape) for place, one in found.items()}
 
 
 _WORD = re.compile(r"[A-Za-z_]\w*|\d+")

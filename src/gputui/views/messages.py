@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from textual.message import Message
 
@@ -13,11 +13,15 @@ if TYPE_CHECKING:
     from gputui.errors import GputuiError
     from gputui.model.metrics import Metric
     from gputui.model.report import Extras
-    from gputui.views.library import LoadedReport
+    from gputui.views.library import ExplainedTimeline, LinkedEntry, LoadedReport, RangeContent
+
+
+Keep = Literal["copy", "save"]
+"""What becomes of an explanation."""
 
 
 class LoadProgressed(Message):
-    """``done`` of ``total`` kernels of the file are known."""
+    """``done`` of ``total`` parts of the file are known: kernels, rows, bytes, as its format counts."""
 
     def __init__(self, generation: int, path: str, done: int, total: int) -> None:
         super().__init__()
@@ -38,10 +42,9 @@ class ReportOpened(Message):
 
 
 class ReportFailed(Message):
-    def __init__(self, generation: int, path: str, error: GputuiError) -> None:
+    def __init__(self, generation: int, error: GputuiError) -> None:
         super().__init__()
         self.generation = generation
-        self.path = path
         self.error = error
 
 
@@ -88,3 +91,42 @@ class SourceRead(Message):
         self.generation = generation
         self.entry = entry
         self.source = source
+
+
+class KernelsLinked(Message):
+    """Kernels of timelines by entry number, each with the launch in an ncu report that is the same function."""
+
+    def __init__(self, generation: int, links: Mapping[int, LinkedEntry]) -> None:
+        super().__init__()
+        self.generation = generation
+        self.links = links
+
+
+class RangeRead(Message):
+    """What the NVTX ranges of one path launched."""
+
+    def __init__(self, generation: int, content: RangeContent) -> None:
+        super().__init__()
+        self.generation = generation
+        self.content = content
+
+
+class TimelineExplained(Message):
+    """The diagnosis of the timeline at this place among the reports is there."""
+
+    def __init__(self, generation: int, report: int, explained: ExplainedTimeline) -> None:
+        super().__init__()
+        self.generation = generation
+        self.report = report
+        self.explained = explained
+
+
+class ExplanationWritten(Message):
+    """The explanation of a timeline as Markdown; ``path`` is its report's."""
+
+    def __init__(self, generation: int, text: str, path: str, keep: Keep) -> None:
+        super().__init__()
+        self.generation = generation
+        self.text = text
+        self.path = path
+        self.keep = keep

@@ -5,7 +5,7 @@ A row is the number of an item, or ``-1 - group`` for the header of a group.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -54,3 +54,27 @@ def group_rows(rows: Rows, groups: npt.NDArray[np.int64], expanded: Collection[i
         if int(group) in expanded:
             parts.append(rows[of_rows == group])
     return np.concatenate(parts)
+
+
+def unfolded(ends: Sequence[int], expanded: Collection[int]) -> Rows:
+    """The rows of a tree that stand in no folded one; ``ends[row]`` is the row behind the last one inside ``row``."""
+    rows: list[int] = []
+    row = 0
+    while row < len(ends):
+        rows.append(row)
+        row = row + 1 if row in expanded else ends[row]
+    return np.array(rows, dtype=np.int64)
+
+
+def with_parents(ends: Sequence[int], found: Sequence[int]) -> Rows:
+    """These rows of a tree, in order, each behind all that it stands in."""
+    rows: list[int] = []
+    row = 0
+    for wanted in found:
+        while row <= wanted:
+            if wanted < ends[row]:
+                rows.append(row)
+                row += 1
+            else:
+                row = ends[row]
+    return np.array(rows, dtype=np.int64)

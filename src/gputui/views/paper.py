@@ -6,6 +6,7 @@ look, so that a theme or a poor terminal changes the look in one place. Nothing 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from rich.segment import Segment as RichSegment
@@ -31,6 +32,15 @@ ROLES = (
 
 ROLE_CLASSES = frozenset(f"role--{role}" for role in (*ROLES, "cursor", "cursor-blurred"))
 """What each screen declares as its component classes."""
+
+
+@lru_cache(maxsize=8192)
+def _passed(text: str, ascii: bool) -> tuple[str, int]:
+    """The last gate to the terminal: whatever came here from a report, nothing in it acts. And how wide it is."""
+    text = safe(text)
+    if ascii:
+        text = to_ascii(text)
+    return text, width_of(text)
 
 
 class RolePainter(Widget):
@@ -63,11 +73,7 @@ class RolePainter(Widget):
         pieces: list[RichSegment] = []
         used = 0
         for text, role in line:
-            # The last gate to the terminal: whatever came here from a report, nothing in it acts.
-            text = safe(text)
-            if self.ascii:
-                text = to_ascii(text)
-            cells = width_of(text)
+            text, cells = _passed(text, self.ascii)
             if used + cells > width:
                 text = cut(text, width - used)
                 cells = width_of(text)

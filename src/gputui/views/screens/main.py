@@ -1,10 +1,9 @@
-"""The main screen: kernels, and the pages of the selected one. It owns what is selected, sorted, filtered and open."""
+"""The main screen: kernels, and the pages of the selected one. It owns what is selected, sorted and open."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from heapq import nlargest
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
@@ -14,41 +13,44 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Static
 
-from gputui import units
-from gputui.analysis.nvidia_rules import relate_all
 from gputui.render.lines import place_share, placed
-from gputui.render.text import level_of
 from gputui.views import actions, ordering
+from gputui.views.finder import Finder, Table
 from gputui.views.paper import ROLE_CLASSES
+from gputui.views.selection import Selection
+from gputui.views.subjects import level_for, moments_of, of_launch, of_timeline, points_of
 from gputui.views.text import shown
-from gputui.views.widgets.diagnosis import DiagnosisView, Subject
+from gputui.views.widgets.diagnosis import DiagnosisView
 from gputui.views.widgets.empty import EmptyView
 from gputui.views.widgets.footer import Footer
-from gputui.views.widgets.header import Header
+from gputui.views.widgets.header import Header, facts_of
 from gputui.views.widgets.kernel_list import SORTS, KernelList, KernelTable
 from gputui.views.widgets.line_table import LineTable
 from gputui.views.widgets.metrics import MetricsView
-from gputui.views.widgets.notices import Notices
+from gputui.views.widgets.notices import Notices, texts_of
+from gputui.views.widgets.nvtx_tree import RangeTree
 from gputui.views.widgets.prompt import Prompt
 from gputui.views.widgets.roofline import RooflineSubject, RooflineView
 from gputui.views.widgets.source import SourceView
 from gputui.views.widgets.tabs import Tab, TabBar
+from gputui.views.widgets.timeline import TimelineView
+from gputui.views.widgets.timeline_diagnosis import TimelineDiagnosisView
 from gputui.wording import READER_LEVELS, ReaderLevel
 
 if TYPE_CHECKING:
     from gputui.analysis.engine import Diagnosis
+    from gputui.analysis.finding import Finding
     from gputui.analysis.roofline import Point
     from gputui.model.metrics import Metric
     from gputui.model.report import Extras
     from gputui.views.app import GputuiApp
-    from gputui.views.library import Entry
+    from gputui.views.library import Entry, ExplainedTimeline, RangeContent
+    from gputui.views.messages import Keep
 
 TABS = ("diagnosis", "roofline", "timeline", "metrics", "source")
 _WIDE = 100
 _EXTRA_WIDE = 160
 _SMALLEST = (60, 15)
-_MOST_POINTS = 300
-"""Points on one roofline: more would only cover each other."""
 _SETTLE_S = 0.08
 """A kernel that stays selected this long gets what must be read for it; one run past does not."""
 
@@ -56,7 +58,7 @@ _SETTLE_S = 0.08
 class MainScreen(Screen[None]):
     COMPONENT_CLASSES = set(ROLE_CLASSES)
     BINDINGS = actions.bindings("main")
-    AUTO_FOCUS: ClassVar[str | None] = "#kernel-table"
+    AUTO_FOCUS: ClassVar[str | None] = "#list LineTable"
 
     def __init__(self, app: GputuiApp) -> None:
         super().__init__()
@@ -65,32 +67,48 @@ class MainScreen(Screen[None]):
         self.header = Header()
         self.notices = Notices()
         self.kernels = KernelList(self._table_data(), id="kernels")
+        self.ranges = RangeTree(words, signs, ascii=ascii, id="ranges")
+        self.selected = Selection(app.library, self.kernels, self.ranges)
         self.tabs = TabBar()
         self.diagnosis = DiagnosisView(words, signs, id="diagnosis")
+        self.timeline_diagnosis = TimelineDiagnosisView(words, signs, id="timeline-diagnosis")
         self.roofline = RooflineView(words, signs, id="roofline")
+        self.timeline = TimelineView(words, signs, ascii=ascii, id="timeline")
         self.metrics = MetricsView(words, signs, ascii=ascii, id="metrics")
         self.source = SourceView(words, signs, ascii=ascii, id="source")
         self.pages: dict[str, Widget] = {
             "diagnosis": self.diagnosis,
+            "timeline-diagnosis": self.timeline_diagnosis,
             "roofline": self.roofline,
-            "timeline": EmptyView(words.ui("no_timeline"), id="timeline"),
+            "timeline": self.timeline,
             "metrics": self.metrics,
             "source": self.source,
+            "no-timeline": EmptyView(words.ui("no_timeline"), id="no-timeline"),
+            "no-counters": EmptyView(words.ui("no_counters"), id="no-counters"),
         }
+        self.box = Vertical(id="list")
+        self.switcher = ContentSwitcher(id="pages", initial="diagnosis")
         self.prompt = Prompt()
+        targets: dict[str, Table | TimelineView] = {
+            actions.KERNELS: self.kernels,
+            actions.RANGES: self.ranges,
+            actions.METRICS: self.metrics,
+            actions.SOURCE: self.source,
+            actions.TIMELINE: self.timeline,
+        }
+        self.finder = Finder(words, self.prompt, targets, changed=self._fit_list)
         self.footer = Footer(words)
         self.too_small = Static("", id="too-small", markup=False)
         for widget in (self.header, self.notices, self.tabs, self.footer, *self.pages.values()):
             widget.ascii = ascii  # type: ignore[attr-defined]
         self.set_class(ascii, "-ascii")
         self.tab = "diagnosis"
-        self.query_text: dict[str, str] = {"kernels": "", "metrics": "", "source": ""}
-        self._before_prompt = ""
         self._points: dict[int, tuple[Point, ...]] = {}
         self._start_row: int | None = None
         self._has_source = False
         """Whether the kernel last asked about has numbers by instruction: the Source tab is dim where it has none."""
         self._where = -1
+        """The place that ``w`` went to last, among those of the findings."""
 
     def take_over(self, old: MainScreen) -> None:
         """Stand where another main screen stood: same order, filter, kernel and page."""
@@ -98,7 +116,13 @@ class MainScreen(Screen[None]):
         data.sort, data.reversed, data.filter = before.sort, before.reversed, before.filter
         data.grouping, data.expanded = before.grouping, set(before.expanded)
         self._start_row, self.tab = old.kernels.table.row, old.tab
-        self.diagnosis.unfolded = old.diagnosis.unfolded
+        self.kernels.table.was_moved = old.kernels.table.was_moved
+        self.selected.listing, self.selected.held_to = old.selected.listing, old.selected.held_to
+        if old.ranges.data.ranges is not None:
+            self.ranges.data.set_ranges(old.ranges.data.ranges)
+            self.ranges.data.expanded = set(old.ranges.data.expanded)
+        self.diagnosis.unfolded = self.timeline_diagnosis.unfolded = old.diagnosis.unfolded
+        self.timeline.take_over(old.timeline)
         self.source.data.order, self._has_source = old.source.data.order, old._has_source
 
     def _table_data(self) -> KernelTable:
@@ -110,10 +134,12 @@ class MainScreen(Screen[None]):
         yield self.header
         yield self.notices
         with Horizontal(id="body"):
-            yield self.kernels
+            with self.box:
+                yield self.kernels
+                yield self.ranges
             with Vertical(id="detail"):
                 yield self.tabs
-                with ContentSwitcher(id="pages", initial=self.tab):
+                with self.switcher:
                     yield from self.pages.values()
         yield self.prompt
         yield self.footer
@@ -123,8 +149,13 @@ class MainScreen(Screen[None]):
         self._show_tabs()
         self._show_header()
         self.show_notices()
+        self._show_listing()
         if self.host.library.entries:
-            self.kernels.update_rows(keep=self._start_row)
+            self.kernels.hold_to(self.selected.held_to, keep=self._start_row)
+        if self.ranges.data.ranges is not None:
+            self.ranges.update_rows()
+        if self.host.library.reports:
+            self.select_changed()
 
     def on_resize(self, event: events.Resize) -> None:
         width, height = event.size
@@ -138,25 +169,33 @@ class MainScreen(Screen[None]):
                     "too_small", width=width, height=height, least=_SMALLEST[0], least_height=_SMALLEST[1]
                 )
             )
-        self._fit_list(height)
+        self._fit_list()
 
-    def _fit_list(self, height: int) -> None:
+    def _fit_list(self) -> None:
         """In the stacked layout the list takes what it needs, and at most a quarter; a chart needs more of the room."""
+        height = self.size.height
         if self.has_class("-narrow"):
-            most = 3 if self.tab == "roofline" and height < 40 else max(4, height // 4)
-            self.kernels.styles.height = min(len(self.kernels.table.rows) + 1, most)
+            most = 3 if self.tab in ("roofline", "timeline") and height < 40 else max(4, height // 4)
+            self.box.styles.height = min(self.selected.list.lines_needed, most)
         else:
-            self.kernels.styles.height = None
+            self.box.styles.height = None
 
     # -------------------------------------------------------------- what is selected
 
     @property
     def entry(self) -> Entry | None:
-        """The selected kernel; on the header of a group, its first one."""
-        row = self.kernels.table.row
-        if row is None:
-            return None
-        return self.host.library.entries[row if row >= 0 else self.kernels.data.first_of(ordering.group_of(row))]
+        """The selected kernel."""
+        return self.selected.entry
+
+    @property
+    def page(self) -> str:
+        """The page that the open tab shows for what is selected."""
+        selected = self.selected
+        if self.tab == "diagnosis":
+            return "timeline-diagnosis" if selected.is_timeline else "diagnosis"
+        if self.tab == "timeline":
+            return "timeline" if selected.timed is not None else "no-timeline"
+        return "no-counters" if selected.is_timeline and selected.counted is None else self.tab
 
     @property
     def pane(self) -> str:
@@ -164,181 +203,204 @@ class MainScreen(Screen[None]):
         focused = self.focused
         if self.prompt.display:
             return actions.PROMPT
-        if focused is None or focused is self.kernels.table:
-            return actions.KERNELS
+        if focused is None or focused is self.selected.list.table:
+            return self.selected.listing
         if focused is self.metrics.table:
             return actions.METRICS
         if focused is self.source.table:
             return actions.SOURCE
-        return {"diagnosis": actions.DIAGNOSIS, "roofline": actions.ROOFLINE}.get(focused.id or "", actions.EMPTY)
+        panes = {"diagnosis", "roofline", "timeline", "timeline-diagnosis"}
+        return focused.id if focused.id in panes else actions.EMPTY
 
     def level_for(self, diagnosis: Diagnosis | None) -> ReaderLevel:
-        if self.host.level is not None:
-            return self.host.level
-        return level_of(diagnosis) if diagnosis is not None else "pytorch"
+        return level_for(self.host, self.selected.loaded, diagnosis)
 
     # -------------------------------------------------------------- what the workers bring
 
     def show_report(self) -> None:
         """Another report has been opened."""
-        first = self.kernels.table.row is None
-        if len(self.host.library.reports) > 1 and not self.kernels.data.grouping:
+        library = self.host.library
+        if len(library.reports) > 1 and not self.kernels.data.grouping:
             self.kernels.data.grouping = "file"
-            self.kernels.data.expanded = set(range(len(self.host.library.reports)))
+            self.kernels.data.expanded = set(range(len(library.reports)))
         elif self.kernels.data.grouping == "file":
-            self.kernels.data.expanded.add(len(self.host.library.reports) - 1)
+            self.kernels.data.expanded.add(len(library.reports) - 1)
         self.kernels.update_rows()
-        self._fit_list(self.size.height)
-        self._show_header()
+        self._fit_list()
         self.show_notices()
-        if first:
-            self.select_changed()
+        self.select_changed()
 
     def show_diagnoses(self, found: Mapping[int, Diagnosis]) -> None:
         """Verdicts have arrived."""
         if self.kernels.data.sort == "verdict":
             self.kernels.update_rows()
         else:
-            self.kernels.table.repaint(list(found))
+            links = self.host.library.links
+            self.kernels.table.repaint([*found, *(one for one, link in links.items() if link.entry.number in found)])
         self._points.clear()
-        entry = self.entry
-        if entry is not None and entry.number in found:
+        counted = self.selected.counted
+        if counted is not None and counted.number in found:
             self.show_entry()
         elif self.tab == "roofline" and not self.host.is_diagnosing:
             self._show_roofline()
         self._show_header()
 
+    def show_timeline(self, report: int, explained: ExplainedTimeline) -> None:
+        """The diagnosis of a timeline has arrived."""
+        self.kernels.table.repaint()
+        if not self.host.library.entries and explained.ranges.nodes:
+            # Nothing ran on a GPU: the ranges are what there is.
+            self.ranges.show(explained.ranges)
+            self._list_ranges(shown=True)
+        if self.selected.loaded is self.host.library.reports[report]:
+            self.show_entry()
+            self._show_header()
+
+    def show_links(self) -> None:
+        """Kernels of a timeline have been found in an ncu report."""
+        self.kernels.update_rows()
+        self.select_changed()
+
     def show_extras(self, entry: int, extras: Extras) -> None:
-        if self.entry is not None and self.entry.number == entry:
+        if self.selected.counted is not None and self.selected.counted.number == entry:
             self.show_entry()
 
     def show_source(self, entry: int) -> None:
         """The lines of a kernel have been read."""
-        if self.entry is not None and self.entry.number == entry:
+        if self.selected.counted is not None and self.selected.counted.number == entry:
             self.show_entry()
             self._update_source_tab()
 
     def _update_source_tab(self) -> None:
         """Dim the tab once it is known that it has nothing to show for this kernel."""
-        entry = self.entry
-        if entry is not None and entry.number in self.host.sources:
-            has_source = self.host.sources[entry.number] is not None
+        counted = self.selected.counted
+        if counted is not None and counted.number in self.host.sources:
+            has_source = self.host.sources[counted.number] is not None
             if has_source != self._has_source:
                 self._has_source = has_source
                 self._show_tabs()
 
     def show_metrics(self, entry: int, metrics: Mapping[str, Metric], extras: Extras) -> None:
-        if self.entry is not None and self.entry.number == entry:
+        if self.selected.counted is not None and self.selected.counted.number == entry:
             self.metrics.show(entry, metrics, extras)
+
+    def show_range(self, content: RangeContent) -> None:
+        """What some NVTX ranges launched is known: hold the list to it, and light it."""
+        if not content.kernels:
+            self.notify(self.host.words.ui("range_without_kernels"), markup=False)
+            return
+        self.selected.held_to = content
+        self.kernels.data.grouping = ""
+        # All of it is lit until the reader chooses a kernel.
+        self.kernels.table.was_moved = False
+        self.kernels.hold_to(content)
+        self._list_ranges(shown=False)
+        self.select_changed()
 
     # -------------------------------------------------------------- painting
 
     def on_line_table_highlighted(self, event: LineTable.Highlighted) -> None:
         event.stop()
-        if event.table is self.kernels.table:
+        if event.table is self.selected.list.table:
             self.select_changed()
         elif event.table is self.metrics.table:
             self.metrics.describe_row(event.row)
-        else:
+        elif event.table is self.source.table:
             self.source.describe_row(event.row)
 
     def select_changed(self) -> None:
         """Show the selected kernel at once as far as it is known; read the rest when the cursor rests."""
-        entry = self.entry
+        counted = self.selected.counted
         self._where = -1
-        if entry is not None:
-            self.host.want(entry)
-            self.set_timer(_SETTLE_S, lambda: self._settled(entry))
-        self.show_entry()
+        if counted is not None:
+            self.host.want(counted)
+            self.set_timer(_SETTLE_S, lambda: self._settled(counted))
+        self.show_entry(moved=self.selected.list.table.was_moved)
+        self._light()
         self._update_source_tab()
+        self._show_tabs()
         self._show_header()
+        self._show_footer()
 
-    def _settled(self, entry: Entry) -> None:
-        if self.entry is entry:
-            self.host.read_extras(entry)
-            self.host.read_source(entry)
-            if self.tab == "metrics" and self.metrics.entry != entry.number:
-                self.host.read_metrics(entry)
+    def _settled(self, counted: Entry) -> None:
+        if self.selected.counted is counted:
+            self.host.read_extras(counted)
+            self.host.read_source(counted)
+            if self.tab == "metrics" and self.metrics.entry != counted.number:
+                self.host.read_metrics(counted)
 
-    def show_entry(self) -> None:
-        """Paint the open page for the selected kernel."""
-        entry = self.entry
-        if self.tab == "diagnosis":
-            subject = None
-            if entry is not None:
-                diagnosis = self.host.diagnoses.get(entry.number)
-                extras = self.host.extras.get(entry.number)
-                remarks = relate_all(extras.rules, diagnosis) if extras is not None and diagnosis is not None else ()
-                source = self.host.sources.get(entry.number)
-                subject = Subject(entry, diagnosis, extras, self.level_for(diagnosis), source, remarks)
-            self.diagnosis.show(subject)
-        elif self.tab == "roofline":
+    def _light(self) -> None:
+        """In the timeline, light the launches of the selected kernel, or all that the selected ranges launched."""
+        entry, timed = self.entry, self.selected.timed
+        if timed is None or timed.facts is None:
+            return
+        self.timeline.show(timed.facts)
+        held = self.selected.held_to
+        mask = held.ops if held is not None and self.host.library.reports[held.report] is timed else None
+        # Until the reader has chosen one, the longest is no more than where the cursor happens to be.
+        is_chosen = self.selected.listing == actions.KERNELS and self.kernels.table.was_moved
+        group = entry.timed if is_chosen and entry is not None else None
+        self.timeline.light(None if group is None else group.name, mask)
+
+    def show_entry(self, *, moved: bool = False) -> None:
+        """Paint the open page for what is selected; ``moved`` says that the reader has just selected it."""
+        page = self.page
+        if self.switcher.current != page:
+            in_detail = self.focused is not None and self.focused is not self.selected.list.table
+            self.switcher.current = page
+            if in_detail:
+                self._detail_target().focus()
+        if page == "timeline-diagnosis":
+            subject = of_timeline(self.host, self.selected.loaded, self.entry)
+            if subject is not None and self.selected.listing == actions.RANGES:
+                subject = replace(subject, entry=None, node=self.ranges.node)
+            self.timeline_diagnosis.show(subject, to_selected=moved)
+        elif page == "diagnosis":
+            self.diagnosis.show(of_launch(self.host, self.entry))
+        elif page == "roofline":
             self._show_roofline()
-        elif self.tab == "source":
+        elif page == "source":
             self._show_source()
 
     def _show_source(self) -> None:
-        entry = self.entry
-        if entry is None:
+        counted = self.selected.counted
+        if counted is None:
             self.source.show(None, None, is_pending=False)
             return
         known = self.host.sources
-        self.source.show(entry.number, known.get(entry.number), is_pending=entry.number not in known)
+        self.source.show(counted.number, known.get(counted.number), is_pending=counted.number not in known)
 
     def _show_roofline(self) -> None:
-        entry = self.entry
-        if entry is None:
+        counted = self.selected.counted
+        if counted is None:
             self.roofline.show(None)
             return
-        report = self.host.library.report_of(entry)
-        if entry.report not in self._points:
-            self._points[entry.report] = points_of(report.entries, self.host.diagnoses)
-        diagnosis = self.host.diagnoses.get(entry.number)
-        self.roofline.show(RooflineSubject(entry, diagnosis, self._points[entry.report], report.total_ns))
+        report = self.host.library.report_of(counted)
+        if counted.report not in self._points:
+            self._points[counted.report] = points_of(report.entries, self.host.diagnoses)
+        diagnosis = self.host.diagnoses.get(counted.number)
+        self.roofline.show(RooflineSubject(counted, diagnosis, self._points[counted.report], report.total_ns))
 
     def _show_header(self) -> None:
         words, library = self.host.words, self.host.library
-        entry = self.entry
-        if not library.reports:
+        entry, loaded = self.entry, self.selected.loaded
+        if loaded is None:
             self.header.show("", (), "")
             return
-        loaded = library.report_of(entry) if entry is not None else library.reports[0]
-        report = loaded.report
-        device = entry.kernel.device if entry is not None else next(iter(report.devices), None)
-        facts = []
-        if device is not None:
-            facts.append(shown(device.name.removeprefix("NVIDIA ").removeprefix("GeForce "), 40))
-            if device.architecture:
-                facts.append(f"{device.architecture} {device.capability_text}")
-        if report.tool_version:
-            facts.append(f"ncu {shown('.'.join(report.tool_version.split('.')[:2]), 20)}")
-        facts.append(words.ui("kernel_count", count=len(loaded.entries)))
-        if loaded.total_ns is not None:
-            facts.append(units.duration(loaded.total_ns))
+        device = entry.kernel.device if entry is not None else next(iter(loaded.report.devices), None)
         file = loaded.name
         if len(library.reports) > 1:
-            file = f"{file} ({loaded.entries[0].report + 1 if loaded.entries else 1}/{len(library.reports)})"
+            file = f"{file} ({library.reports.index(loaded) + 1}/{len(library.reports)})"
         level = words.ui(f"level.{self.level_for(self.host.diagnoses.get(entry.number) if entry else None)}")
         right = f"L: {level}  {words.language}"
         if self.host.is_diagnosing:
-            right = words.ui("verdicts", done=len(self.host.diagnoses), total=len(library.entries)) + "  " + right
-        self.header.show(file, facts, right)
+            total = sum(one.timed is None for one in library.entries)
+            right = words.ui("verdicts", done=len(self.host.diagnoses), total=total) + "  " + right
+        self.header.show(file, facts_of(loaded, device, words), right)
 
     def show_notices(self) -> None:
-        words, library = self.host.words, self.host.library
-        several = len(library.reports) + len(library.failures) > 1
-        texts = []
-        for failure in library.failures:
-            texts.append(
-                words.ui("not_opened", file=shown(failure.title.rsplit("/", 1)[-1]), why=shown(failure.message))
-            )
-        for loaded in library.reports:
-            lead = f"{loaded.name}: " if several else ""
-            texts += [f"{lead}{shown(words.notice(notice))}" for notice in loaded.report.notices]
-            if loaded.report.truncated and not any(notice.id == "truncated" for notice in loaded.report.notices):
-                texts.append(lead + words.ui("truncated"))
-        if self.host.was_stopped:
-            texts.append(words.ui("stopped"))
+        words = self.host.words
+        texts = texts_of(self.host.library, words, was_stopped=self.host.was_stopped)
         self.notices.show(texts, words.ui("more_notices", count=len(texts) - Notices.MOST))
 
     def _show_tabs(self) -> None:
@@ -349,22 +411,31 @@ class MainScreen(Screen[None]):
         )
 
     def _has_data(self, tab: str) -> bool:
-        return tab != "timeline" and (tab != "source" or self._has_source)
+        if tab == "timeline":
+            return self.selected.timed is not None
+        if tab == "diagnosis":
+            return True
+        has_counters = self.selected.counted is not None or not self.host.library.has_timeline
+        return has_counters and (tab != "source" or self._has_source)
 
     def on_descendant_focus(self) -> None:
         self._show_footer()
 
     def _show_footer(self) -> None:
-        words = self.host.words
+        """The keys of what has the focus; in the timeline the finding whose place it shows."""
+        words, finder = self.host.words, self.finder
         status = []
-        rows = self.kernels.data
-        if rows.filter:
-            status.append(
-                words.ui("filtered", text=shown(rows.filter, 24), count=int((self.kernels.table.rows >= 0).sum()))
-            )
-        if self.query_text["kernels"]:
-            status.append(f"/{shown(self.query_text['kernels'], 24)}")
-        self.footer.show(self.pane, "  ".join(status))
+        if self.page == "timeline" and self._where >= 0:
+            status.append(words.finding_name(moments_of(self.selected.explained)[self._where].id))
+        filter, query = finder.filter_of(self.selected.listing), finder.queries[self.selected.listing]
+        if filter:
+            count = int((self.selected.list.table.rows >= 0).sum())
+            status.append(words.ui("filtered", text=shown(filter, 24), count=count))
+        if query:
+            status.append(f"/{shown(query, 24)}")
+        loaded, pane = self.selected.loaded, self.pane
+        of_timeline = pane == actions.KERNELS and loaded is not None and loaded.facts is not None
+        self.footer.show(actions.TIMED if of_timeline else pane, "  ".join(status))
 
     # -------------------------------------------------------------- actions: panes and tabs
 
@@ -372,65 +443,120 @@ class MainScreen(Screen[None]):
         self.action_show_tab(event.tab)
 
     def action_show_tab(self, tab: str) -> None:
-        in_detail = self.focused is not None and self.focused is not self.kernels.table
+        in_detail = self.focused is not None and self.focused is not self.selected.list.table
+        again = tab == self.tab
         self.tab = tab
-        self._fit_list(self.size.height)
-        self.query_one(ContentSwitcher).current = tab
+        self._fit_list()
         self._show_tabs()
         self.show_entry()
-        entry = self.entry
-        if tab == "metrics" and entry is not None and self.metrics.entry != entry.number:
-            self.host.read_metrics(entry)
-        if tab == "source" and entry is not None:
-            self.host.read_source(entry)
-        if in_detail or tab in ("metrics", "source"):
+        counted = self.selected.counted
+        if tab == "metrics" and counted is not None and self.metrics.entry != counted.number:
+            self.host.read_metrics(counted)
+        if tab == "source" and counted is not None:
+            self.host.read_source(counted)
+        if in_detail or tab in ("metrics", "source") or self.page == "timeline":
             self._detail_target().focus()
+        if again and self.page == "timeline-diagnosis":
+            self.timeline_diagnosis.action_top()
         self._show_footer()
 
     def _detail_target(self) -> Widget:
         tables: dict[str, Widget] = {"metrics": self.metrics.table, "source": self.source.table}
-        return tables.get(self.tab) or self.pages[self.tab]
+        return tables.get(self.page) or self.pages[self.page]
 
     def action_next_pane(self) -> None:
-        on_list = self.focused is None or self.focused is self.kernels.table
-        (self._detail_target() if on_list else self.kernels.table).focus()
+        on_list = self.focused is None or self.focused is self.selected.list.table
+        (self._detail_target() if on_list else self.selected.list.table).focus()
 
     def action_previous_pane(self) -> None:
         self.action_next_pane()
 
     def action_step_kernel(self, step: int) -> None:
-        self.kernels.table.move_to(self.kernels.table.cursor + step)
+        table = self.selected.list.table
+        table.move_to(table.cursor + step)
 
     def action_unfold(self) -> None:
-        if self.pane == actions.METRICS:
+        pane, row = self.pane, self.kernels.table.row
+        if pane == actions.METRICS:
             self.metrics.unfold()
-            return
-        if self.pane == actions.SOURCE:
+        elif pane == actions.SOURCE:
             self.source.toggle_line()
-            return
-        row = self.kernels.table.row
-        if self.pane == actions.KERNELS and row is not None and row < 0:
+        elif pane == actions.RANGES:
+            self.ranges.toggle()
+            self._fit_list()
+        elif pane == actions.KERNELS and row is not None and row < 0:
             self.kernels.data.toggle(ordering.group_of(row))
             self.kernels.update_rows()
-            self._fit_list(self.size.height)
-            return
-        if self.tab != "diagnosis":
-            self.action_show_tab("diagnosis")
-        self.diagnosis.toggle_evidence()
+            self._fit_list()
+        else:
+            if self.tab != "diagnosis":
+                self.action_show_tab("diagnosis")
+            self.diagnosis.toggle_evidence()
+            self.timeline_diagnosis.toggle_evidence()
+
+    def action_next_level(self) -> None:
+        was, self.host.level = self.host.level, None
+        entry = self.entry
+        fitting = self.level_for(self.host.diagnoses.get(entry.number) if entry else None)
+        # Through the other levels, then back to what fits the kernel.
+        others: list[ReaderLevel | None] = [level for level in READER_LEVELS if level != fitting]
+        steps = [None, *others]
+        now = steps.index(was) if was in steps else 0
+        self.host.set_level(steps[(now + 1) % len(steps)])
+        self.show_entry()
+        self._show_header()
+
+    # -------------------------------------------------------------- actions: places
 
     def action_where(self) -> None:
-        """Go to the line that the first finding is about; from there to the next one's."""
-        entry = self.entry
-        if entry is None:
+        """Go to the place that the first finding is about; from there to the next one's."""
+        if self.page in ("timeline-diagnosis", "timeline"):
+            self._go_to_next_moment()
+        else:
+            self._go_to_next_line()
+
+    def _go_to_next_moment(self) -> None:
+        found = moments_of(self.selected.explained)
+        if not found:
+            self.notify(self.host.words.ui("no_moment"), markup=False)
+            return
+        marked = self.timeline_diagnosis.finding_marked
+        if self.page == "timeline-diagnosis" and marked in found:
+            self._where = found.index(marked)
+        else:
+            self._where = (self._where + 1) % len(found)
+        self._go_to(found[self._where])
+
+    def on_timeline_diagnosis_view_place_chosen(self, event: TimelineDiagnosisView.PlaceChosen) -> None:
+        found = moments_of(self.selected.explained)
+        if event.finding in found:
+            self._where = found.index(event.finding)
+            self._go_to(event.finding)
+
+    def _go_to(self, finding: Finding) -> None:
+        timed, explained = self.selected.timed, self.selected.explained
+        if timed is None or explained is None or finding.moment is None:
+            return
+        if finding in explained.diagnosis.main:
+            self.timeline_diagnosis.mark(explained.diagnosis.main.index(finding))
+        if self.tab != "timeline":
+            self.action_show_tab("timeline")
+        self.timeline.show(timed.facts)
+        self.timeline.go_to(finding.moment)
+        self._show_footer()
+
+    def _go_to_next_line(self) -> None:
+        counted = self.selected.counted
+        if counted is None:
             return
         words = self.host.words
-        diagnosis = self.host.diagnoses.get(entry.number)
-        if diagnosis is None or entry.number not in self.host.sources:
-            self.host.read_source(entry)
+        diagnosis = self.host.diagnoses.get(counted.number)
+        if diagnosis is None or counted.number not in self.host.sources:
+            self.host.read_source(counted)
             self.notify(words.text("source.pending"), markup=False)
             return
-        source = self.host.sources[entry.number]
-        findings = () if diagnosis is None else (*diagnosis.main, *diagnosis.further, *diagnosis.effects)
+        source = self.host.sources[counted.number]
+        findings = (*diagnosis.main, *diagnosis.further, *diagnosis.effects)
         found = [(one, place) for one in findings if (place := placed(source, one)) is not None]
         if self.tab != "source":
             self._where = -1
@@ -444,17 +570,32 @@ class MainScreen(Screen[None]):
         finding, place = found[self._where]
         self.source.go_to(place.line, f"{words.finding_name(finding.id)}: {place_share(place, words)}")
 
-    def action_next_level(self) -> None:
-        entry = self.entry
-        diagnosis = self.host.diagnoses.get(entry.number) if entry else None
-        fitting = level_of(diagnosis) if diagnosis is not None else "pytorch"
-        # Through the other levels, then back to what fits the kernel.
-        others: list[ReaderLevel | None] = [level for level in READER_LEVELS if level != fitting]
-        steps = [None, *others]
-        now = steps.index(self.host.level) if self.host.level in steps else 0
-        self.host.set_level(steps[(now + 1) % len(steps)])
-        self.show_entry()
-        self._show_header()
+    def on_timeline_view_selected(self, event: TimelineView.Selected) -> None:
+        """An event of the timeline was chosen: a kernel is selected in the list, a range keeps what it launched."""
+        timed = self.selected.timed
+        if timed is None or timed.facts is None:
+            return
+        facts = timed.facts
+        if event.kind == "kernel":
+            entry = timed.entry_of.get(int(facts.timeline.ops.name[event.row]))
+            if entry is not None:
+                self._select(entry)
+        elif event.kind == "range":
+            self.host.read_range(timed, facts.range_path(event.row), (event.row,))
+
+    def _select(self, entry: Entry) -> None:
+        """Put the list's cursor on a kernel, whatever hides it."""
+        self._list_ranges(shown=False)
+        data, table = self.kernels.data, self.kernels.table
+        if entry.number not in table.rows:
+            data.filter, self.selected.held_to = "", None
+            data.expanded.add(entry.report)
+            self.kernels.hold_to(None)
+        table.was_moved = True
+        places = (table.rows == entry.number).nonzero()[0]
+        if len(places):
+            table.move_to(int(places[0]))
+        self._light()
 
     # -------------------------------------------------------------- actions: the list
 
@@ -472,134 +613,124 @@ class MainScreen(Screen[None]):
         self.kernels.update_rows()
 
     def action_group(self) -> None:
-        """Launches one by one, then together by name, then (where several are open) by file."""
-        data = self.kernels.data
-        modes = ["", "name", "file"] if len(self.host.library.reports) > 1 else ["", "name"]
-        data.grouping = modes[(modes.index(data.grouping) + 1) % len(modes)]
-        data.expanded = set(range(len(self.host.library.reports))) if data.grouping == "file" else set()
+        """Launches one by one, together by name, by file where several are open; of a timeline its NVTX ranges."""
+        data, library = self.kernels.data, self.host.library
+        modes = [""]
+        if any(entry.timed is None for entry in library.entries):
+            modes.append("name")
+        if len(library.reports) > 1:
+            modes.append("file")
+        if self.selected.listing == actions.RANGES:
+            next_mode = 0
+            self._list_ranges(shown=not library.entries)
+        else:
+            next_mode = modes.index(data.grouping) + 1 if data.grouping in modes else 0
+            if next_mode == len(modes) and self._open_ranges():
+                return
+        data.grouping = modes[next_mode % len(modes)]
+        data.expanded = set(range(len(library.reports))) if data.grouping == "file" else set()
         entry = self.entry
         self.kernels.update_rows(keep=entry.number if entry is not None and not data.grouping else None)
-        self._fit_list(self.size.height)
+        self._fit_list()
+        self.select_changed()
+
+    def _open_ranges(self) -> bool:
+        """Show the NVTX ranges of the timeline, where there is one that has some; whether that is so."""
+        if self.selected.timed is None:
+            return False
+        explained = self.selected.explained
+        if explained is None or not explained.ranges.nodes:
+            key = "no_ranges" if explained is not None else "verdict_pending"
+            self.notify(self.host.words.ui(key), markup=False)
+            return False
+        self.ranges.show(explained.ranges)
+        self._list_ranges(shown=True)
+        self.select_changed()
+        return True
+
+    def _list_ranges(self, *, shown: bool) -> None:
+        """Show the NVTX ranges on the left, or the kernels; the focus stays on the left if it was there."""
+        on_list = self.focused in (None, self.kernels.table, self.ranges.table)
+        self.selected.listing = actions.RANGES if shown else actions.KERNELS
+        self.selected.list.display = True
+        if on_list:
+            # Before what has the focus is hidden: it would go elsewhere by itself.
+            self.set_focus(self.selected.list.table)
+        self._show_listing()
+        self._fit_list()
+        self._show_footer()
+
+    def _show_listing(self) -> None:
+        self.kernels.display = self.selected.listing == actions.KERNELS
+        self.ranges.display = self.selected.listing == actions.RANGES
+
+    def on_range_tree_chosen(self, event: RangeTree.Chosen) -> None:
+        """Keep only what these ranges launched."""
+        loaded = self.selected.loaded
+        if loaded is not None:
+            self.host.read_range(loaded, event.node.path, event.node.rows.tolist())
 
     # -------------------------------------------------------------- actions: search and filter
 
     @property
     def _searched(self) -> str:
-        return {actions.METRICS: "metrics", actions.SOURCE: "source"}.get(self.pane, "kernels")
-
-    def _table_of(self, target: str) -> LineTable:
-        return {"metrics": self.metrics.table, "source": self.source.table}.get(target, self.kernels.table)
+        return self.pane if self.pane in self.finder.targets else self.selected.listing
 
     def action_search(self) -> None:
-        self._open_prompt("search")
+        self.finder.open("search", self._searched)
 
     def action_filter(self) -> None:
-        self._open_prompt("filter")
-
-    def _open_prompt(self, kind: str) -> None:
-        target = self._searched
-        text = self._filter_of(target) if kind == "filter" else ""
-        self._before_prompt = text if kind == "filter" else self.query_text[target]
-        words = self.host.words
-        self.prompt.open(f"{kind} {target}", words.ui(f"prompt.{kind}"), words.ui(f"prompt.{kind}_{target}"), text)
-
-    def _filter_of(self, target: str) -> str:
-        filters = {"metrics": self.metrics.data.filter, "source": self.source.data.filter}
-        return filters.get(target, self.kernels.data.filter)
+        if self._searched != actions.TIMELINE:
+            self.finder.open("filter", self._searched)
 
     def on_prompt_changed(self, event: Prompt.Changed) -> None:
-        kind, target = event.kind.split()
-        self._apply(kind, target, event.text)
+        self.finder.typed(event.kind, event.text)
 
     def on_prompt_closed(self, event: Prompt.Closed) -> None:
-        kind, target = event.kind.split()
-        if not event.kept:
-            self._apply(kind, target, self._before_prompt)
-        elif kind == "search" and self.query_text[target] and not self._has_match(target):
-            self.notify(self.host.words.ui("no_match", text=shown(self.query_text[target], 40)), markup=False)
-        self._table_of(target).focus()
+        target, told = self.finder.close(event.kind, kept=event.kept)
+        if told:
+            self.notify(told, markup=False)
+        target.focus()
         self._show_footer()
 
-    def _apply(self, kind: str, target: str, text: str) -> None:
-        text = text.casefold()
-        if kind == "filter":
-            if target == "metrics":
-                self.metrics.data.filter = text
-                self.metrics.update_rows()
-            elif target == "source":
-                self.source.data.filter = text
-                self.source.update_rows()
-            else:
-                self.kernels.data.filter = text
-                self.kernels.update_rows()
-                self._fit_list(self.size.height)
-            return
-        self.query_text[target] = text
-        table = self._table_of(target)
-        table.set_query(text)
-        if text and not self._matches(target, table.row):
-            self._move_to_match(target, 1)
-
-    def _has_match(self, target: str) -> bool:
-        table = self._table_of(target)
-        return any(self._matches(target, int(row)) for row in table.rows)
-
-    def _matches(self, target: str, row: int | None) -> bool:
-        text = self.query_text[target]
-        if row is None or not text:
-            return False
-        if target == "metrics":
-            return self.metrics.data.matches(text, row)
-        if target == "source":
-            return self.source.data.matches(text, row)
-        return row >= 0 and text in self.host.library.entries[row].search
-
     def action_next_match(self, step: int) -> None:
-        self._move_to_match(self._searched, step)
-
-    def _move_to_match(self, target: str, step: int) -> None:
-        table = self._table_of(target)
-        count = len(table.rows)
-        for distance in range(1, count + 1):
-            place = (table.cursor + step * distance) % count
-            if self._matches(target, int(table.rows[place])):
-                table.move_to(place)
-                return
+        self.finder.next_match(self._searched, step)
 
     def action_back(self) -> None:
-        """Undo one thing: a search, a filter, then the focus."""
-        target = self._searched
-        if self.query_text[target]:
-            self._apply("search", target, "")
-        elif self._filter_of(target):
-            self._apply("filter", target, "")
-        elif self.pane == actions.SOURCE and self.source.close_line():
+        """Undo one thing: a search, a filter, the range that the list is held to, then the focus."""
+        if self.finder.take_back(self._searched) or (self.pane == actions.SOURCE and self.source.close_line()):
             pass
-        elif self.focused is not self.kernels.table:
-            self.kernels.table.focus()
+        elif self.pane in (actions.KERNELS, actions.TIMELINE) and self.selected.held_to is not None:
+            self._let_go()
+        elif self.focused is not self.selected.list.table:
+            self.selected.list.table.focus()
         elif self.host.is_diagnosing:
             self.host.action_stop()
         self._show_footer()
 
+    def _let_go(self) -> None:
+        """Show all kernels again; from the list, go back to the tree if that has been open."""
+        self.selected.held_to = None
+        if len(self.host.library.reports) > 1:
+            self.kernels.data.grouping = "file"
+            self.kernels.data.expanded = set(range(len(self.host.library.reports)))
+        self.kernels.hold_to(None)
+        if self.ranges.data.ranges is not None and self.pane == actions.KERNELS:
+            self._list_ranges(shown=True)
+        self._fit_list()
+        self.select_changed()
+
     # -------------------------------------------------------------- actions: keep
 
     def action_copy(self) -> None:
-        entry = self.entry
-        if entry is not None:
-            self.host.copy_explanation(entry, self.level_for(self.host.diagnoses.get(entry.number)))
+        self._explain("copy")
 
     def action_save(self) -> None:
-        entry = self.entry
-        if entry is not None:
-            self.host.save_explanation(entry, self.level_for(self.host.diagnoses.get(entry.number)))
+        self._explain("save")
 
-
-def points_of(entries: tuple[Entry, ...], diagnoses: Mapping[int, Diagnosis]) -> tuple[Point, ...]:
-    """The DRAM points of the kernels that take the most time, named and numbered as the list has them."""
-    longest = nlargest(_MOST_POINTS, entries, key=lambda entry: entry.duration_ns or 0.0)
-    found = []
-    for entry in longest:
-        diagnosis = diagnoses.get(entry.number)
-        if diagnosis is not None and diagnosis.roofline.point is not None:
-            found.append(replace(diagnosis.roofline.point, kernel=entry.number, name=entry.title))
-    return tuple(found)
+    def _explain(self, keep: Keep) -> None:
+        loaded, entry = self.selected.loaded, self.entry
+        if loaded is not None and loaded.facts is not None:
+            self.host.explain_timeline(loaded, self.level_for(None), keep)
+        elif entry is not None:
+            self.host.explain(entry, self.level_for(self.host.diagnoses.get(entry.number)), keep)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,11 +11,10 @@ from gputui.paint.bars import bar
 from gputui.paint.grid import width_of
 from gputui.render.collect import not_told
 from gputui.render.lines import code_of, line_name, place_share, placed, remark_counts, remark_text
-from gputui.render.text import expectation, gain, gain_beside, gauge_rows, launch_shape, sureness, what_it_is
-from gputui.views import actions
-from gputui.views.glyphs import Glyphs, severity_mark
-from gputui.views.paper import LinesView
+from gputui.render.text import expectation, gain_beside, gauge_rows, launch_shape, what_it_is
+from gputui.views.glyphs import Glyphs
 from gputui.views.text import Line, Segment, fit, line_width, paragraph, shorten_middle, shown, wrap
+from gputui.views.widgets.findings import MAX_WIDTH, FindingsView
 
 if TYPE_CHECKING:
     from gputui.analysis.engine import Diagnosis
@@ -25,10 +24,6 @@ if TYPE_CHECKING:
     from gputui.model.report import Extras
     from gputui.views.library import Entry
     from gputui.wording import ReaderLevel, Wording
-
-_PARTS = ("why", "picture", "do", "check", "sure")
-_MAX_WIDTH = 116
-"""Lines longer than this are hard to read back from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +41,12 @@ class Subject:
     remarks: tuple[Remark, ...] = ()
 
 
-class DiagnosisView(LinesView):
+class DiagnosisView(FindingsView):
     """The page of the selected kernel."""
 
-    BINDINGS = actions.bindings("pane")
-
     def __init__(self, words: Wording, signs: Glyphs, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self.words = words
-        self.signs = signs
+        super().__init__(words, signs, id=id)
         self.subject: Subject | None = None
-        self.unfolded = False
 
     def show(self, subject: Subject | None) -> None:
         """Explain this kernel; the page stays where it is while the kernel is the same."""
@@ -65,18 +55,15 @@ class DiagnosisView(LinesView):
             self.subject = subject
             self.rebuild(to_top=not same)
 
-    def toggle_evidence(self) -> None:
-        self.unfolded = not self.unfolded
-        self.rebuild()
-
     def build(self, width: int) -> list[Line]:
         subject = self.subject
         if subject is None:
             return [(), [(" ", ""), (self.words.ui("no_kernel"), "muted")]]
-        inner = min(width - 2, _MAX_WIDTH)
-        return [[(" ", ""), *line] for line in self._page(subject, inner)]
+        inner = min(width - 2, MAX_WIDTH)
+        return [[(" ", ""), *line] for line in self.page(subject, inner)]
 
-    def _page(self, subject: Subject, width: int) -> Iterable[Line]:
+    def page(self, subject: Subject, width: int) -> Iterable[Line]:
+        """Everything about one launch."""
         yield from self._title(subject.entry, subject.diagnosis, width)
         yield ()
         diagnosis = subject.diagnosis
@@ -88,7 +75,9 @@ class DiagnosisView(LinesView):
         yield from self._gauges(diagnosis, width)
         yield from self._findings(diagnosis, subject, width)
         yield from self._not_the_problem(diagnosis, width)
-        yield from self._validity(diagnosis, width)
+        # That a report holds one launch is so common that it is told only to those who ask for more.
+        validity = [one for one in diagnosis.validity if self.unfolded or one.id != "single-launch"]
+        yield from self.validity(validity, width)
         yield from self._nvidia(subject, diagnosis, width)
         yield from self._not_told(diagnosis, width)
 
@@ -117,9 +106,8 @@ class DiagnosisView(LinesView):
             yield [(f"NVTX {shorten_middle(ranges, width - 5)}", "faint")]
 
     def _sentence(self, diagnosis: Diagnosis, width: int) -> Iterable[Line]:
-        """The one thing to read: with a bar beside it, so that it stands out without colour too."""
-        for part in wrap(self.words.verdict(diagnosis.verdict), width - 2):
-            yield [(f"{self.signs.emphasis} ", "ok" if diagnosis.verdict.at_roof else "accent"), (part, "sentence")]
+        role = "ok" if diagnosis.verdict.at_roof else "accent"
+        yield from self.sentence(self.words.verdict(diagnosis.verdict), width, role)
         differs = expectation(diagnosis, self.words)
         if differs:
             yield from paragraph(differs, width, first=[("  ", "")], indent=2, role="muted")
@@ -182,116 +170,31 @@ class DiagnosisView(LinesView):
             yield from paragraph(self.words.ui(key), width, role="muted")
         for number, finding in enumerate(diagnosis.main, 1):
             yield ()
-            yield from self._finding(number, finding, diagnosis, subject, width)
-
-    def _finding(
-        self, number: int, finding: Finding, diagnosis: Diagnosis, subject: Subject, width: int
-    ) -> Iterable[Line]:
-        text = self.words.finding(finding, diagnosis.tags)
-        mark, role = severity_mark(finding.severity, self.signs)
-        worth = gain(finding, self.words)
-        title = wrap(text.title, width - 7 - width_of(worth))
-        for part_number, part in enumerate(title):
-            lead: Line = [(f"{number} ", "strong"), (mark, role), ("  ", "")] if part_number == 0 else [("     ", "")]
-            line = [*lead, (part, "strong")]
-            if part_number == 0:
-                line += [(" " * (width - line_width(line) - width_of(worth)), ""), (worth, f"gain-{finding.severity}")]
-            yield line
-        yield from self._where(finding, subject.source, width)
-        yield from self._part("why", (text.why,), width)
-        yield from self._part("picture", (text.analogy,), width, role="muted")
-        actions_of_level = text.actions[subject.level]
-        if actions_of_level:
-            yield from self._part("do", actions_of_level, width, role="do")
-        yield from self._part("check", (text.verify,), width)
-        yield from self._part("sure", (sureness(finding, self.words),), width, role="muted")
-        if self.unfolded:
-            yield from self._evidence(finding, width)
+            text = self.words.finding(finding, diagnosis.tags)
+            where = self._where(finding, subject.source, width)
+            yield from self.finding(number, finding, text, subject.level, width, where=where)
 
     def _where(self, finding: Finding, source: Source | None, width: int) -> Iterable[Line]:
         """The line that the finding is about: its place, its code, how much of the evidence it carries."""
         place = placed(source, finding)
         if place is None:
             return
-        label, indent = self.words.text("source.where"), self._part_indent
-        name = line_name(place.line, self.words)
-        lead: Line = [("     ", ""), (fit(label, indent - 5), "label-word"), (name, "accent"), ("  ", "")]
-        yield [*lead, (fit(code_of(place.line), max(0, width - line_width(lead))).rstrip(), "code")]
-        key = actions.BY_ID["where"].footer_key()
-        share = f"{place_share(place, self.words)}   "
-        line: Line = [
-            (" " * indent, ""),
-            (share, "muted"),
-            (key, "key"),
-            (f" {self.words.ui('footer.where')}", "faint"),
-        ]
-        yield line if line_width(line) <= width else line[:2]
-
-    @property
-    def _part_indent(self) -> int:
-        labels = [*(self.words.text(f"explain.{id}") for id in _PARTS), self.words.text("source.where")]
-        return 7 + max(map(width_of, labels))
-
-    def _part(self, id: str, texts: Sequence[str], width: int, role: str = "") -> Iterable[Line]:
-        label = self.words.text(f"explain.{id}")
-        indent = self._part_indent
-        for number, text in enumerate(texts):
-            bullet = f"{self.signs.bullet} " if len(texts) > 1 else ""
-            first: Line = [("     ", ""), (label if number == 0 else "", "label-word")]
-            lead = [*first, (" " * max(0, indent - line_width(first)), ""), (bullet, "accent")]
-            yield from paragraph(text, width, first=lead, indent=indent + width_of(bullet), role=role)
-
-    def _evidence(self, finding: Finding, width: int) -> Iterable[Line]:
-        label, indent = self.words.ui("numbers"), self._part_indent
-        for number, one in enumerate(finding.evidence):
-            lead: Line = [("     ", ""), (fit(label if number == 0 else "", indent - 5), "label-word")]
-            value = units.quantity(one.value, one.unit)
-            if one.threshold is not None:
-                value = self.words.ui("evidence_limit", value=value, limit=units.quantity(one.threshold, one.unit))
-            yield from paragraph(value, width, first=lead, indent=indent, role="number")
-            yield [(" " * (indent + 2), ""), (shorten_middle(shown(one.metric), max(12, width - indent - 2)), "code")]
-        yield from paragraph(self.words.ui("look_up", id=finding.id), width, indent=indent, role="faint")
+        name, code = line_name(place.line, self.words), code_of(place.line)
+        share, key_label = place_share(place, self.words), self.words.ui("footer.where")
+        yield from self.place(name, share, width, key_label, code)
 
     # -------------------------------------------------------------- what else there is to say
 
     def _not_the_problem(self, diagnosis: Diagnosis, width: int) -> Iterable[Line]:
-        number_of = {finding.id: number for number, finding in enumerate(diagnosis.main, 1)}
-        effects = []
-        for finding in diagnosis.effects:
-            name, cause = self.words.finding_name(finding.id), diagnosis.explained[finding.id]
-            if cause in number_of:
-                effects.append(self.words.ui("effect_of", name=name, number=number_of[cause]))
-            else:
-                effects.append(self.words.ui("effect_of_other", name=name, cause=self.words.finding_name(cause)))
         further = [
             f"{self.words.finding_name(one.id)} ({gain_beside(one, diagnosis, self.words)})"
             for one in diagnosis.further
         ]
-        if effects or further:
+        if diagnosis.effects or further:
             yield ()
-        if effects:
-            yield from self._note("not_the_problem", ", ".join(effects), width)
+        yield from self.effects(diagnosis.main, diagnosis.effects, diagnosis.explained, width)
         if further:
-            yield from self._note("also", ", ".join(further), width)
-
-    def _note(self, id: str, text: str, width: int, role: str = "muted") -> Iterable[Line]:
-        label = self.words.ui(id)
-        yield from paragraph(
-            text, width, first=[(label, "label-word"), ("  ", "")], indent=width_of(label) + 2, role=role
-        )
-
-    def _validity(self, diagnosis: Diagnosis, width: int) -> Iterable[Line]:
-        # That a report holds one launch is so common that it is told only to those who ask for more.
-        notes = [one for one in diagnosis.validity if self.unfolded or one.id != "single-launch"]
-        if not notes:
-            return
-        yield ()
-        yield [(self.words.ui("validity"), "label-word")]
-        for finding in notes:
-            text = self.words.finding(finding)
-            yield from paragraph(text.title, width, first=[("  ! ", "warning")], indent=4, role="muted")
-            if self.unfolded:
-                yield from paragraph(text.why, width, indent=4, role="faint")
+            yield from self.note("also", ", ".join(further), width)
 
     def _nvidia(self, subject: Subject, diagnosis: Diagnosis, width: int) -> Iterable[Line]:
         if subject.extras is None:

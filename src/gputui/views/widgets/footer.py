@@ -12,6 +12,15 @@ from gputui.views.widgets.one_line import OneLine
 if TYPE_CHECKING:
     from gputui.wording import Wording
 
+_BY_PANE = frozenset(
+    {
+        ("open_place", actions.RANGES), ("unfold", actions.RANGES),
+        ("group", actions.RANGES), ("group", actions.TIMED), ("where", actions.TIMELINE), ("where", actions.FINDINGS),
+        ("where", actions.TIMED),
+    }
+)  # fmt: skip
+"""Actions that do something of their own in a pane, and are named for it there."""
+
 
 class Footer(OneLine):
     """The keys that matter now; help and quit are always there."""
@@ -49,15 +58,20 @@ class Footer(OneLine):
             return self.words.ui("footer.fold")
         if self.pane == actions.SOURCE and action.id in ("unfold", "sort", "where"):
             return self.words.ui(f"footer.{action.id}_line")
+        if (action.id, self.pane) in _BY_PANE:
+            return self.words.ui(f"footer.{action.id}_{self.pane}")
         return self.words.ui(f"footer.{action.id}")
 
+    def _key(self, action: actions.Action) -> str:
+        return actions.footer_key(action, self.pane, ascii=self.ascii)
+
     def _width(self, action: actions.Action) -> int:
-        return width_of(action.footer_key(ascii=self.ascii)) + 1 + width_of(self._label(action)) + 2
+        return width_of(self._key(action)) + 1 + width_of(self._label(action)) + 2
 
     def lines(self, width: int) -> list[Line]:
         line: list[Segment] = [(" ", "")]
         for action in self.shown_actions(width):
-            line += [(action.footer_key(ascii=self.ascii), "key"), (f" {self._label(action)}  ", "muted")]
+            line += [(self._key(action), "key"), (f" {self._label(action)}  ", "muted")]
         if self.status:
             line = [
                 *line,

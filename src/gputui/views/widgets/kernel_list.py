@@ -1,4 +1,7 @@
-"""The kernels: share of time, duration, name, verdict. Columns fold away as the list gets narrow."""
+"""The kernels: share of time, duration, name, verdict. Columns fold away as the list gets narrow.
+
+A row is a launch of an ncu report, or all launches of one name of a timeline.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,14 @@ from gputui.paint.bars import bar
 from gputui.paint.grid import width_of
 from gputui.views import ordering
 from gputui.views.glyphs import Glyphs, verdict_mark
-from gputui.views.text import Line, Segment, fit, shorten_middle
+from gputui.views.text import Line, Segment, fit, line_width, shorten_middle, shown
 from gputui.views.widgets.line_table import LineTable, TableState, highlight
+from gputui.views.widgets.one_line import OneLine
 
 if TYPE_CHECKING:
     from gputui.analysis.engine import Diagnosis
-    from gputui.views.library import Entry, Library
+    from gputui.analysis.timeline import Group
+    from gputui.views.library import Entry, Library, RangeContent
     from gputui.wording import Wording
 
 SORTS = ("time", "order", "name", "verdict", "op")
@@ -41,6 +46,8 @@ class KernelTable:
         self.reversed = False
         self.grouping = ""
         self.filter = ""
+        self.within: Mapping[int, Group] | None = None
+        """By entry its launches in the NVTX range that the list is held to; ``None`` shows all."""
         self.expanded: set[int] = set()
         self._groups: ordering.Rows = ordering.NO_ROWS
         self._group_names: list[str] = []
@@ -48,16 +55,45 @@ class KernelTable:
         self._group_ns: list[float] = []
         self._ordered: ordering.Rows = ordering.NO_ROWS
         self._largest_pct = 0.0
+        self._some_deserve = False
+
+    # -------------------------------------------------------------- numbers
+
+    def duration_of(self, entry: Entry) -> float | None:
+        if self.within is None:
+            return entry.duration_ns
+        group = self.within.get(entry.number)
+        return None if group is None else group.total_ns
+
+    def share_of(self, entry: Entry) -> float | None:
+        """Of its report's kernels, or of those in the range that the list is held to; 0-1."""
+        if self.within is None:
+            return entry.share
+        group = self.within.get(entry.number)
+        return None if group is None else group.share
+
+    def count_of(self, entry: Entry) -> int:
+        group = None if self.within is None else self.within.get(entry.number)
+        return entry.count if group is None else group.count
+
+    def diagnosis_of(self, entry: Entry) -> Diagnosis | None:
+        """That of the launch itself; of a timeline's kernel that of the launch it is linked to."""
+        linked = self.library.links.get(entry.number)
+        return self.diagnoses.get(entry.number if linked is None else linked.entry.number)
 
     # -------------------------------------------------------------- order
 
     def rows(self) -> ordering.Rows:
         """The rows as sort, filter and grouping have them now."""
         entries = self.library.entries
-        self._largest_pct = max(_FULL_BAR_PCT, 100 * max((one.share or 0.0 for one in entries), default=0.0))
+        shares = [self.share_of(one) or 0.0 for one in entries]
+        self._largest_pct = max(_FULL_BAR_PCT, 100 * max(shares, default=0.0))
+        self._some_deserve = any(self._deserves(one) for one in entries)
         keys = self._keys()
         descending = keys is not None and _DESCENDING.get(self.sort, False)
         rows = ordering.sort_items(keys, len(entries), descending=descending != self.reversed)
+        if self.within is not None:
+            rows = ordering.keep(rows, np.array([entry.number in self.within for entry in entries], dtype=bool))
         if self.filter:
             rows = ordering.keep(rows, np.array([self.filter in entry.search for entry in entries], dtype=bool))
         if not self.grouping:
@@ -73,7 +109,8 @@ class KernelTable:
         if self.sort == "order":
             return None
         if self.sort == "time":
-            times = np.array([np.nan if one.duration_ns is None else one.duration_ns for one in entries], dtype=float)
+            known = [self.duration_of(one) for one in entries]
+            times = np.array([np.nan if one is None else one for one in known], dtype=float)
             return None if np.isnan(times).all() else times
         if self.sort == "name":
             return np.array([one.title.casefold() for one in entries], dtype=object)
@@ -91,7 +128,7 @@ class KernelTable:
         self._groups = groups
         self._group_names = [key if isinstance(key, str) else self.library.name_of(key) for key in numbers]
         self._group_counts = np.bincount(groups[rows], minlength=len(numbers))
-        times = np.array([one.duration_ns or 0.0 for one in self.library.entries], dtype=float)
+        times = np.array([self.duration_of(one) or 0.0 for one in self.library.entries], dtype=float)
         self._group_ns = np.bincount(groups[rows], weights=times[rows], minlength=len(numbers)).tolist()
 
     def toggle(self, group: int) -> None:
@@ -103,9 +140,14 @@ class KernelTable:
         return int(rows[np.argmax(self._groups[rows] == group)])
 
     def _by_group_time(self, rows: ordering.Rows) -> ordering.Rows:
-        """Groups by their whole time, so that the header's number is what they are sorted by."""
+        """Groups by their whole time, so that the header's number is what they are sorted by; timelines before
+        reports that look into some of their kernels."""
         whole = np.array(self._group_ns)[self._groups[rows]]
-        return rows[np.argsort(whole if self.reversed else -whole, kind="stable")]
+        counted = np.array([entry.timed is None for entry in self.library.entries], dtype=bool)[rows]
+        return rows[np.lexsort((whole if self.reversed else -whole, counted))]
+
+    def matches(self, query: str, row: int) -> bool:
+        return row >= 0 and query in self.library.entries[row].search
 
     # -------------------------------------------------------------- cells
 
@@ -116,10 +158,19 @@ class KernelTable:
             sizes["bar"] = _BAR + 1
         if width >= 34:
             sizes["time"] = 9
+        if width >= 44 and self.library.has_timeline:
+            sizes["count"] = 8
         verdict = max(
             [width_of(self.words.verdict_name(id)) for id in ("launch-bound", "memory-bound", "latency-bound")]
         )
-        tail = {"verdict": verdict + 5} if width >= 56 else {"level": 7} if width >= 42 else {}
+        # In a narrow list of a timeline alone the mark says as much, and the names need the room.
+        has_levels = not self.library.has_timeline or bool(self.library.links)
+        has_verdicts = has_levels or self._some_deserve
+        tail = {}
+        if width >= 56:
+            tail = {"verdict": verdict + 5} if has_verdicts else {}
+        elif width >= 42 and has_levels:
+            tail = {"level": 7}
         if width >= 84:
             tail = {"op": 13, **tail}
         sizes["name"] = max(8, width - sum(sizes.values()) - sum(tail.values()) - 2)
@@ -136,6 +187,7 @@ class KernelTable:
             sorted_by = {
                 "share": "",
                 "time": "time",
+                "count": "",
                 "name": "name",
                 "verdict": "verdict",
                 "level": "verdict",
@@ -144,8 +196,8 @@ class KernelTable:
             title = self.words.ui(f"column.{id}")
             if sorted_by[id] == self.sort:
                 title += arrow
-            right = id in ("share", "time")
-            text = fit(title, cells - 1 if id in ("share", "time", "name") else cells, right=right)
+            right = id in ("share", "time", "count")
+            text = fit(title, cells - 1 if right or id == "name" else cells, right=right)
             line.append((fit(text, cells), "head"))
         return line
 
@@ -153,27 +205,41 @@ class KernelTable:
         if row < 0:
             return self._header(ordering.group_of(row), state)
         entry = self.library.entries[row]
-        diagnosis = self.diagnoses.get(row)
         line: list[Segment] = []
         for id, cells in self.columns(state.width).items():
-            line += self._cell(id, cells, entry, diagnosis, state.query)
+            line += self._cell(id, cells, entry, state.query)
         return line
 
-    def _cell(self, id: str, cells: int, entry: Entry, diagnosis: Diagnosis | None, query: str) -> list[Segment]:
-        share = None if entry.share is None else 100 * entry.share
+    def _cell(self, id: str, cells: int, entry: Entry, query: str) -> list[Segment]:
+        share = self.share_of(entry)
+        percent = None if share is None else 100 * share
         if id == "share":
-            return [(f"{fit(units.share(share), cells - 1, right=True)} ", "number")]
+            return [(f"{fit(units.share(percent), cells - 1, right=True)} ", "number")]
         if id == "bar":
-            return [(bar(share, self._largest_pct, cells - 1, ascii=self.ascii), "bar"), (" ", "")]
+            return [(bar(percent, self._largest_pct, cells - 1, ascii=self.ascii), "bar"), (" ", "")]
         if id == "time":
-            return [(f"{fit(units.duration(entry.duration_ns), cells - 1, right=True)} ", "number")]
+            return [(f"{fit(units.duration(self.duration_of(entry)), cells - 1, right=True)} ", "number")]
+        if id == "count":
+            text = "" if entry.timed is None else f"×{units.count(self.count_of(entry))}"
+            return [(f"{fit(text, cells - 1, right=True)} ", "muted")]
         if id == "name":
             return self._name(entry, cells, query)
         if id in ("verdict", "level"):
             return [(fit(self.level_text(entry) if id == "level" else self.verdict_text(entry), cells), "muted")]
         if id == "op":
             return [(fit(entry.identity.op_class, cells), "muted")]
-        return [(" ", ""), verdict_mark(diagnosis, self.signs)]
+        return [(" ", ""), self._mark(entry)]
+
+    def _mark(self, entry: Entry) -> Segment:
+        diagnosis = self.diagnosis_of(entry)
+        if entry.timed is None or diagnosis is not None:
+            return verdict_mark(diagnosis, self.signs)
+        return (self.signs.worth, "accent") if self._deserves(entry) else (" ", "")
+
+    def _deserves(self, entry: Entry) -> bool:
+        """Whether a kernel of a timeline is worth a look with ncu."""
+        share = self.library.share_of(entry)
+        return share is not None and share.deserves
 
     def _name(self, entry: Entry, cells: int, query: str) -> list[Segment]:
         indent = "  " if self.grouping else ""
@@ -201,19 +267,40 @@ class KernelTable:
         ]
 
     def verdict_text(self, entry: Entry) -> str:
-        diagnosis = self.diagnoses.get(entry.number)
+        diagnosis = self.diagnosis_of(entry)
         if diagnosis is None:
-            return ""
+            return self.words.ui("worth_ncu") if self._deserves(entry) else ""
         name = self.words.verdict_name(diagnosis.verdict.id)
         level = diagnosis.verdict.level
         return f"{name} {level.upper()}" if level and diagnosis.verdict.id == "memory-bound" else name
 
     def level_text(self, entry: Entry) -> str:
-        diagnosis = self.diagnoses.get(entry.number)
+        diagnosis = self.diagnosis_of(entry)
         if diagnosis is None:
             return ""
         level = diagnosis.verdict.level
         return level.upper() if level else self.words.ui(f"verdict_short.{diagnosis.verdict.id}")
+
+
+class Breadcrumb(OneLine):
+    """The NVTX range that the list is held to, and the key that takes this back."""
+
+    def __init__(self, words: Wording) -> None:
+        super().__init__(id="breadcrumb")
+        self.words = words
+        self.path: tuple[str, ...] = ()
+        self.display = False
+
+    def show(self, path: tuple[str, ...]) -> None:
+        self.path = path
+        self.display = bool(path)
+        self.refresh()
+
+    def lines(self, width: int) -> list[Line]:
+        back: list[Segment] = [("  esc", "key"), (f" {self.words.ui('footer.back')} ", "faint")]
+        path = " / ".join(shown(name, 200) for name in self.path)
+        room = width - line_width(back) - 6
+        return [[(" NVTX ", "label-word"), (fit(shorten_middle(path, room), room), "strong"), *back]]
 
 
 class KernelList(Vertical):
@@ -222,11 +309,23 @@ class KernelList(Vertical):
     def __init__(self, data: KernelTable, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.data = data
+        self.breadcrumb = Breadcrumb(data.words)
         self.table = LineTable(data, id="kernel-table")
-        self.table.ascii = data.ascii
+        self.breadcrumb.ascii = self.table.ascii = data.ascii
 
     def compose(self):  # type: ignore[no-untyped-def]
+        yield self.breadcrumb
         yield self.table
+
+    def hold_to(self, content: RangeContent | None, keep: int | None = None) -> None:
+        """Show the kernels that these NVTX ranges launched, or all; the cursor on ``keep`` where that is among them."""
+        self.data.within = None if content is None else content.kernels
+        self.breadcrumb.show(() if content is None else content.path)
+        self.update_rows(keep)
+
+    @property
+    def lines_needed(self) -> int:
+        return len(self.table.rows) + 1 + (1 if self.breadcrumb.display else 0)
 
     def update_rows(self, keep: int | None = None) -> None:
         """Sort, filter and group anew; the cursor stays on its kernel."""

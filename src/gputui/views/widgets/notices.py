@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from gputui.views.text import Line, fit
+from gputui.views.text import Line, fit, shown
 from gputui.views.widgets.one_line import OneLine
+
+if TYPE_CHECKING:
+    from gputui.views.library import Library
+    from gputui.wording import Wording
+
+_CUT = ("truncated", "truncated-end", "damaged", "damaged-tables", "trace-cut", "trace-damaged")
+"""Notices that say what a cut-off file has lost."""
 
 
 class Notices(OneLine):
@@ -29,3 +37,19 @@ class Notices(OneLine):
 
     def lines(self, width: int) -> list[Line]:
         return [[(" ! ", "warning"), (fit(text, width - 4), "")] for text in self.texts]
+
+
+def texts_of(library: Library, words: Wording, *, was_stopped: bool) -> list[str]:
+    """What there is to say: files left out, each report's own notices, that reading was stopped."""
+    several = len(library.reports) + len(library.failures) > 1
+    texts = []
+    for failure in library.failures:
+        texts.append(words.ui("not_opened", file=shown(failure.title.rsplit("/", 1)[-1]), why=shown(failure.message)))
+    for loaded in library.reports:
+        lead = f"{loaded.name}: " if several else ""
+        texts += [f"{lead}{shown(words.notice(notice))}" for notice in loaded.report.notices]
+        if loaded.report.truncated and not any(notice.id in _CUT for notice in loaded.report.notices):
+            texts.append(lead + words.ui("truncated"))
+    if was_stopped:
+        texts.append(words.ui("stopped"))
+    return texts
