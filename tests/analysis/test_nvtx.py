@@ -141,8 +141,12 @@ def _walk(nodes: tuple[RangeNode, ...]) -> Iterator[RangeNode]:
         yield from _walk(node.children)
 
 
+@pytest.mark.parametrize("block", [7, 1_000_000])
 @pytest.mark.parametrize("seed", range(12))
-def test_the_tree_sums_its_ranges_and_never_counts_a_nanosecond_twice(seed: int) -> None:
+def test_the_tree_sums_its_ranges_and_never_counts_a_nanosecond_twice(
+    monkeypatch: pytest.MonkeyPatch, seed: int, block: int
+) -> None:
+    monkeypatch.setattr("gputui.analysis.nvtx._BLOCK", block)
     timeline = random_timeline(seed)
     facts = TimelineFacts(timeline)
     ranges, ops, projection = timeline.ranges, timeline.ops, facts.projection

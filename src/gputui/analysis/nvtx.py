@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from gputui.model.intervals import Ns
-from gputui.model.timeline import Ids, OpKind, RangeKind
+from gputui.model.timeline import Ids, OpKind, RangeKind, Ranges
 
 if TYPE_CHECKING:
     from gputui.analysis.timeline import TimelineFacts
@@ -31,7 +32,7 @@ class Projection:
     kernels: Ns
     first_call: Ns
     last_call: Ns
-    order: Ns
+    order: Ids
 
     @property
     def duration(self) -> Ns:
@@ -74,48 +75,50 @@ def project(facts: TimelineFacts) -> Projection:
     ranges, calls, ops = timeline.ranges, timeline.calls, timeline.ops
     order, begin = facts.thread_slices
     count = len(ranges)
-    start, end = calls.start[order], calls.end[order]
     first, last = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
     counted = (ranges.kind != RangeKind.MARK) & (ranges.thread == ranges.end_thread)
     for thread in np.unique(ranges.thread[counted]).tolist():
         rows = np.flatnonzero(counted & (ranges.thread == thread))
-        low, high = int(begin[thread]), int(begin[thread + 1])
-        if low == high:
+        low, own = int(begin[thread]), order[begin[thread] : begin[thread + 1]]
+        if not len(own):
             continue
-        begins = low + np.searchsorted(start[low:high], ranges.start[rows], side="left")
-        stops = low + np.searchsorted(start[low:high], ranges.end[rows], side="right")
+        start, end = calls.start[own], calls.end[own]
+        begins = np.searchsorted(start, ranges.start[rows], side="left")
+        stops = np.searchsorted(start, ranges.end[rows], side="right")
         # A call that begins inside and ends outside is not inside; there are at most a few at a range's end.
-        late = (stops > begins) & (end[np.maximum(stops - 1, 0)] > ranges.end[rows])
-        while late.any():
+        while (late := (stops > begins) & (end[np.maximum(stops - 1, 0)] > ranges.end[rows])).any():
             stops[late] -= 1
-            late = (stops > begins) & (end[np.maximum(stops - 1, 0)] > ranges.end[rows])
-        first[rows], last[rows] = begins, np.maximum(begins, stops)
-    linked = np.flatnonzero(ops.call >= 0)
-    place_of = np.empty(len(calls), dtype=np.int64)
-    place_of[order] = np.arange(len(calls))
+        first[rows], last[rows] = low + begins, low + np.maximum(begins, stops)
+    linked = ops.call >= 0
+    place_of = np.empty(len(calls), dtype=np.int32)
+    place_of[order] = np.arange(len(calls), dtype=np.int32)
     place = place_of[ops.call[linked]]
     size = len(calls) + 1
-    ops_of = np.bincount(place, minlength=size)
-    kernels_of = np.bincount(place[ops.kind[linked] == OpKind.KERNEL], minlength=size)
-    earliest = np.full(size, np.iinfo(np.int64).max)
-    latest = np.full(size, np.iinfo(np.int64).min)
-    np.minimum.at(earliest, place, ops.start[linked])
-    np.maximum.at(latest, place, ops.end[linked])
 
+    # One column of all calls at a time: ten million calls are 80 MB each.
     def within(values: Ns) -> Ns:
-        running = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(values)))
+        running = np.zeros(size + 1, dtype=np.int64)
+        np.cumsum(values, out=running[1:])
         return running[last] - running[first]
 
-    launches = within((ops_of > 0).astype(np.int64))
+    numbers = np.bincount(place, minlength=size)
+    found = within(numbers)
+    launches = within((numbers > 0).astype(np.int64))
+    kernels = within(np.bincount(place[ops.kind[linked] == OpKind.KERNEL], minlength=size))
+    del numbers
     some = np.flatnonzero(launches > 0)
     # In the order of their first call: what lies between two ranges is looked through as well.
     some = some[np.argsort(first[some], kind="stable")]
     pairs = np.stack((first[some], last[some]), axis=1).reshape(-1)
     starts, ends = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
     if len(pairs):
-        starts[some] = np.minimum.reduceat(earliest, pairs)[::2]
-        ends[some] = np.maximum.reduceat(latest, pairs)[::2]
-    return Projection(starts, ends, launches, within(ops_of), within(kernels_of), first, last, order)
+        edge = np.full(size, np.iinfo(np.int64).max)
+        np.minimum.at(edge, place, ops.start[linked])
+        starts[some] = np.minimum.reduceat(edge, pairs)[::2]
+        edge.fill(np.iinfo(np.int64).min)
+        np.maximum.at(edge, place, ops.end[linked])
+        ends[some] = np.maximum.reduceat(edge, pairs)[::2]
+    return Projection(starts, ends, launches, found, kernels, first, last, order)
 
 
 def tree(facts: TimelineFacts) -> tuple[RangeNode, ...]:
@@ -178,53 +181,75 @@ def _busy_of_paths(facts: TimelineFacts, path: Ns, size: int) -> list[int]:
 
     Ranges of one thread, domain and depth do not overlap, so an operation belongs to at most one of them.
     """
-    timeline = facts.timeline
-    ranges, calls, ops = timeline.ranges, timeline.calls, timeline.ops
-    busy = np.zeros(size, dtype=np.int64)
-    linked = np.flatnonzero(ops.call >= 0)
-    if not len(linked):
-        return [0] * size
-    call = ops.call[linked]
-    thread, time, done = calls.thread[call], calls.start[call], calls.end[call]
+    ranges, calls, ops = facts.timeline.ranges, facts.timeline.calls, facts.timeline.ops
     counted = (ranges.kind != RangeKind.MARK) & (ranges.thread == ranges.end_thread)
     nested = counted & (ranges.kind == RangeKind.PUSH_POP)
-    for domain in np.unique(ranges.domain[nested]).tolist():
-        for depth in range(int(ranges.depth[nested & (ranges.domain == domain)].max()) + 1):
+    levels: dict[tuple[int, int], list[tuple[int, Ns]]] = {}
+    for domain, depth, thread in _combinations(ranges, nested):
+        here = nested & (ranges.domain == domain) & (ranges.depth == depth) & (ranges.thread == thread)
+        levels.setdefault((domain, depth), []).append((thread, np.flatnonzero(here)))
+    gpus = len(facts.timeline.gpus)
+    busy = _Unions(size * gpus)
+    for low in range(0, len(ops), _BLOCK):
+        block = slice(low, low + _BLOCK)
+        call, start, end, gpu = ops.call[block], ops.start[block], ops.end[block], facts.op_gpu[block]
+        linked = np.flatnonzero(call >= 0)
+        thread, time, done = calls.thread[call[linked]], calls.start[call[linked]], calls.end[call[linked]]
+        for level in levels.values():
             of = np.full(len(linked), -1, dtype=np.int64)
-            level = nested & (ranges.domain == domain) & (ranges.depth == depth)
-            for one in np.unique(ranges.thread[level]).tolist():
-                rows = np.flatnonzero(level & (ranges.thread == one))
-                here = np.flatnonzero(thread == one)
-                place = np.searchsorted(ranges.start[rows], time[here], side="right") - 1
+            for one, rows in level:
+                mine = np.flatnonzero(thread == one)
+                place = np.searchsorted(ranges.start[rows], time[mine], side="right") - 1
                 row = rows[np.maximum(place, 0)]
-                inside = (place >= 0) & (done[here] <= ranges.end[row])
-                of[here[inside]] = path[row[inside]]
-            _add_unions(busy, of, ops.start[linked], ops.end[linked], facts.op_gpu[linked])
+                inside = (place >= 0) & (done[mine] <= ranges.end[row])
+                of[mine[inside]] = path[row[inside]]
+            some = np.flatnonzero(of >= 0)
+            op = linked[some]
+            busy.add(of[some] * gpus + gpu[op], start[op], end[op])
+    lengths = busy.length.reshape(size, gpus).sum(axis=1) if gpus else np.zeros(size, dtype=np.int64)
     # Start/end ranges overlap as they like; there are few of them.
     others = np.flatnonzero(counted & (ranges.kind == RangeKind.START_END) & (facts.projection.launches > 0))
-    for place in np.unique(path[others]).tolist():
-        mask = facts.ops_of_ranges(others[path[others] == place])
-        busy[place] = sum(facts.union(mask & facts.ops_of(gpu)).total for gpu in facts.gpus)
-    return [int(one) for one in busy]
+    for number in np.unique(path[others]).tolist():
+        mask = facts.ops_of_ranges(others[path[others] == number])
+        lengths[number] = sum(facts.union(mask & facts.ops_of(gpu)).total for gpu in facts.gpus)
+    return [int(one) for one in lengths]
 
 
-def _add_unions(busy: Ns, of: Ns, start: Ns, end: Ns, gpu: Ids) -> None:
-    """Add to ``busy[k]`` the length of the union of the intervals with ``of == k``, per GPU."""
-    chosen = np.flatnonzero(of >= 0)
-    if not len(chosen):
-        return
-    of, start, end = of[chosen], start[chosen], end[chosen]
-    segment = of * (int(gpu.max()) + 1) + gpu[chosen]
-    order = np.lexsort((start, segment))
-    segment, of, start, end = segment[order], of[order], start[order], end[order]
-    # Each segment on a stretch of time of its own: one running maximum serves all of them.
-    head = np.concatenate(([True], segment[1:] != segment[:-1]))
-    number = np.cumsum(head) - 1
-    span = int(end.max() - start.min()) + 1
-    base = number * span - int(start.min())
-    reach = np.maximum.accumulate(end + base)
-    fresh = np.maximum(start + base, np.concatenate(([np.iinfo(np.int64).min], reach[:-1])))
-    np.add.at(busy, of, np.maximum(0, end + base - fresh))
+_BLOCK = 1_000_000
+"""Operations looked at in one go: columns of ten million would add up to a gigabyte."""
+
+
+def _combinations(ranges: Ranges, chosen: npt.NDArray[np.bool_]) -> list[tuple[int, int, int]]:
+    """The domains, depths and threads that these ranges have."""
+    columns = np.stack((ranges.domain[chosen], ranges.depth[chosen], ranges.thread[chosen]), axis=1)
+    return [tuple(row) for row in np.unique(columns, axis=0).tolist()]
+
+
+class _Unions:
+    """The lengths of many unions of intervals, which come in blocks sorted by start: what a block begins with may
+    have been covered by the ones before."""
+
+    def __init__(self, count: int) -> None:
+        self.length = np.zeros(count, dtype=np.int64)
+        self._reach = np.full(count, np.iinfo(np.int64).min)
+
+    def add(self, of: Ns, start: Ns, end: Ns) -> None:
+        """Intervals and the union that each belongs to."""
+        if not len(of):
+            return
+        order = np.argsort(of, kind="stable")
+        of, start, end = of[order], start[order], end[order]
+        head = np.flatnonzero(np.concatenate(([True], of[1:] != of[:-1])))
+        # Each union on a stretch of time of its own: one running maximum serves all of them.
+        origin, span = int(start.min()), int(end.max() - start.min()) + 1
+        base = np.repeat(np.arange(len(head)) * span, np.diff(np.append(head, len(of)))) - origin
+        reach = np.maximum.accumulate(end + base)
+        before = np.concatenate((reach[:1], reach[:-1])) - base
+        before[head] = self._reach[of[head]]
+        # What has been covered before the block counts beside what the block itself covers.
+        before = np.maximum(before, self._reach[of])
+        np.add.at(self.length, of, np.maximum(0, end - np.maximum(start, before)))
+        np.maximum.at(self._reach, of, end)
 
 
 def _idle_of_ranges(facts: TimelineFacts) -> Ns:

@@ -215,10 +215,10 @@ class TimelineFacts:
         return found
 
     @cached_property
-    def thread_slices(self) -> tuple[Ns, Ns]:
+    def thread_slices(self) -> tuple[Ids, Ns]:
         """The calls' rows sorted by thread and start, and where each thread begins among them."""
         calls = self.timeline.calls
-        order = np.argsort(calls.thread, kind="stable") if len(self.timeline.threads) > 1 else np.arange(len(calls))
+        order = np.argsort(calls.thread, kind="stable").astype(np.int32)
         begin = np.searchsorted(calls.thread[order], np.arange(len(self.timeline.threads) + 1))
         return order, begin
 

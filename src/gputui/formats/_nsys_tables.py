@@ -87,6 +87,29 @@ def api_name(text: str) -> str:
     return _VERSION.sub("", text)
 
 
+def kernel_names(database: Database) -> str:
+    """SQL for a kernel's names in one integer: the id of the full one above that of the short one."""
+    known = [one for one in ("demangledName", "shortName", "mangledName") if database.has(KERNELS, one)]
+    full = f"COALESCE({', '.join(known)}, -1)" if known else "-1"
+    return f"(({full} & {0x7FFFFFFF}) << 32) | ({database.bits(KERNELS, 'shortName', 32, 0, -1)})"
+
+
+def names_of_kernel(pair: int, text: Callable[[int], str]) -> tuple[str, str]:
+    """The full name of one of ``kernel_names``, and the short one where it differs; ``text`` is that of an id."""
+    full, short = text(pair >> 32), text(pair & 0xFFFFFFFF)
+    return full or short, "" if full == short else short
+
+
+def name_to_keep(text: str) -> str:
+    return text[:_LONGEST_NAME] or _UNNAMED
+
+
+def clipped(start: Ns, end: Ns) -> tuple[Ns, Ns]:
+    """Times of events: none further from 0 than can be subtracted, and none that ends before it starts."""
+    start = np.clip(start, -_FURTHEST, _FURTHEST)
+    return start, np.clip(end, start, _FURTHEST)
+
+
 @dataclass(frozen=True, slots=True)
 class Contents:
     """What an export holds. ``damaged`` are the tables that could be read in part or not at all; ``messages`` are the
@@ -235,7 +258,7 @@ class _Reader:
         return self._db.whole(table, column, otherwise)
 
     def _place(self, text: str) -> int:
-        return self._places.setdefault(text[:_LONGEST_NAME] or _UNNAMED, len(self._places))
+        return self._places.setdefault(name_to_keep(text), len(self._places))
 
     def _text(self, id: int) -> str:
         text = self._texts.get(id)
@@ -247,7 +270,7 @@ class _Reader:
         names = _Names(lambda id: self._place(rename(self._text(id))))
         for table in tables:
             for got in self._batches(table, **self._call_columns(table)):
-                start, end = _times(got["start"], got["end"])
+                start, end = clipped(got["start"], got["end"])
                 columns.add(
                     start=start,
                     end=end,
@@ -279,9 +302,9 @@ class _Reader:
         short_names: dict[int, str] = {}
 
         def kernel_name(pair: int) -> int:
-            long, short = self._text(pair >> 32), self._text(pair & 0xFFFFFFFF)
-            place = self._place(long or short)
-            if short and long != short:
+            name, short = names_of_kernel(pair, self._text)
+            place = self._place(name)
+            if short:
                 short_names.setdefault(place, short)
             return place
 
@@ -289,7 +312,7 @@ class _Reader:
         copy_names = _Names(lambda kind: self._place(_COPY_NAMES[CopyKind(kind)]))
 
         def add(kind: OpKind, got: dict[str, Ns], name: npt.NDArray[Any], detail: npt.NDArray[Any]) -> None:
-            start, end = _times(got["start"], got["end"])
+            start, end = clipped(got["start"], got["end"])
             count = len(start)
             process = self._processes.of(got["process"])
             place = self._stream_places.of(got["place"])
@@ -373,16 +396,13 @@ class _Reader:
         return " | ".join(f"({self._db.bits(table, *part)})" for part in parts)
 
     def _kernel_columns(self) -> dict[str, str]:
-        known = [one for one in ("demangledName", "shortName", "mangledName") if self._db.has(KERNELS, one)]
-        full = f"COALESCE({', '.join(known)}, -1)" if known else "-1"
         shared = "-1"
         if self._db.has(KERNELS, "staticSharedMemory", "dynamicSharedMemory"):
             static, dynamic = (self._db.bits(KERNELS, f"{one}SharedMemory", 32) for one in ("static", "dynamic"))
             shared = f"({static}) + ({dynamic})"
         return {
             **self._op_columns(KERNELS),
-            # The id of the full name above that of the short one.
-            "name": f"(({full} & {0x7FFFFFFF}) << 32) | ({self._db.bits(KERNELS, 'shortName', 32, 0, -1)})",
+            "name": kernel_names(self._db),
             "grid": self._packed(KERNELS, ("gridX", 31, 32, 0), ("gridY", 16, 16, 0), ("gridZ", 16, 0, 0)),
             "block": self._packed(
                 KERNELS,
@@ -490,7 +510,7 @@ class _Reader:
         for table, name in ((GPU_FAULTS, "GPU"), (CPU_FAULTS, "CPU")):
             end = "end" if self._db.has(table, "end") else "start"
             for got in self._batches(table, start=self._whole(table, "start"), end=self._whole(table, end)):
-                start, ends = _times(got["start"], got["end"])
+                start, ends = clipped(got["start"], got["end"])
                 columns.add(
                     start=start,
                     end=ends,
@@ -823,11 +843,6 @@ def _link(op_process: Ns, op_id: Ns, call_process: Ns, call_id: Ns) -> Ids:
 def _sorted(columns: dict[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
     order = in_order(columns["start"], columns["end"])
     return columns if order is None else {name: column[order] for name, column in columns.items()}
-
-
-def _times(start: Ns, end: Ns) -> tuple[Ns, Ns]:
-    start = np.clip(start, -_FURTHEST, _FURTHEST)
-    return start, np.clip(end, start, _FURTHEST)
 
 
 def _extent(times: list[Ns]) -> tuple[int, int]:

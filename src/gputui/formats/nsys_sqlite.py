@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import replace
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from gputui.model.report import NoMetrics, Notice, Report, Session
 
 if TYPE_CHECKING:
     from gputui.formats._nsys_tables import Contents
+    from gputui.formats._sqlite_columns import Database
     from gputui.model.timeline import SourceFile, Timeline
 
 kind = "nsys"
@@ -42,23 +44,10 @@ def open(path: Path, progress: Progress | None = None) -> Report:
 def open_export(path: Path, origin: Path, progress: Progress | None) -> Report:
     """The report at ``path``, which is an export of ``origin``."""
     # numpy is not for those who open something else.
-    from gputui.formats._nsys_tables import TABLES, read
-    from gputui.formats._sqlite_columns import Database
+    from gputui.formats._nsys_tables import read
 
-    with path.open("rb") as file:
-        head = file.read(HEAD_BYTES)
-    try:
-        database = Database(path)
-    except sqlite3.Error as error:
-        if foreign.is_nsys_export(head):
-            raise _lost(path) from error
-        raise foreign.unknown(path, head) from error
-    try:
-        if not TABLES & database.columns.keys():
-            raise foreign.unknown(path, head)
+    with _database(path) as database:
         contents = read(database, origin, rank_of(origin), progress)
-    finally:
-        database.close()
     timeline = contents.timeline
     if contents.damaged and not any(map(len, (timeline.ops, timeline.calls, timeline.ranges, timeline.os_calls))):
         raise _lost(path)
@@ -74,6 +63,54 @@ def open_export(path: Path, origin: Path, progress: Progress | None) -> Report:
         session=_session(file_of_it),
         timeline=replace(timeline, lacks=tuple(lacks(timeline))),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSum:
+    """All launches of the kernels of one name; times in ns. ``short_name`` is the function without parameters and
+    templates, empty where the file does not tell it or it is the name."""
+
+    name: str
+    short_name: str
+    count: int
+    total_ns: int
+    min_ns: int
+    max_ns: int
+
+
+def kernel_sums(path: Path, progress: Progress | None = None) -> tuple[KernelSum, ...]:
+    """The kernels of the export at ``path`` by name, the longest total first, without opening it as a report: a fifth
+    of the time. Empty where it has none.
+
+    What can be read of a damaged file, and what is read until ``progress`` answers ``False``. Raises ``GputuiError``
+    where it is no export of nsys.
+    """
+    from gputui.formats._nsys_sums import sum_kernels
+
+    with _database(path) as database:
+        return sum_kernels(database, progress)
+
+
+@contextmanager
+def _database(path: Path) -> Iterator[Database]:
+    """The export at ``path`` to read. Raises ``GputuiError`` where it is none."""
+    from gputui.formats._nsys_tables import TABLES
+    from gputui.formats._sqlite_columns import Database
+
+    with path.open("rb") as file:
+        head = file.read(HEAD_BYTES)
+    try:
+        database = Database(path)
+    except sqlite3.Error as error:
+        if foreign.is_nsys_export(head):
+            raise _lost(path) from error
+        raise foreign.unknown(path, head) from error
+    try:
+        if not TABLES & database.columns.keys():
+            raise foreign.unknown(path, head)
+        yield database
+    finally:
+        database.close()
 
 
 def _lost(path: Path) -> GputuiError:
