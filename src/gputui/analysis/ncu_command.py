@@ -50,6 +50,7 @@ class Commands:
         self._alike: defaultdict[str, list[int]] = defaultdict(list)
         for name, short in self._short.items():
             self._alike[short].append(name)
+        self._launches: dict[tuple[str, int], Ns] = {}
         self._process = np.array([stream.process for stream in timeline.streams] or [0])
         self._program = program_of(timeline.files) or PLACEHOLDER
 
@@ -62,11 +63,9 @@ class Commands:
         timeline, ops = self._facts.timeline, self._facts.timeline.ops
         short = self._short[name]
         chosen = self._steady_launch(self._rows[name])
-        alike = np.concatenate([self._rows[one] for one in self._alike[short]])
-        alike = alike[self._process[ops.stream[alike]] == self._process[ops.stream[chosen]]]
-        times = self._launched(alike)
-        skipped = int((times < self._launched(np.array([chosen]))[0]).sum())
-        count = 1 if len(self._alike[short]) > 1 else min(_LAUNCHES, len(alike) - skipped)
+        times = self._times(short, int(self._process[ops.stream[chosen]]))
+        skipped = int(np.searchsorted(times, self._launched(np.array([chosen]))[0]))
+        count = 1 if len(self._alike[short]) > 1 else min(_LAUNCHES, len(times) - skipped)
         return (
             "ncu", "--set", "full", "--import-source", "yes",
             *(("--nvtx",) if len(timeline.ranges) else ()),
@@ -75,6 +74,14 @@ class Commands:
             "--launch-skip", str(skipped), "--launch-count", str(max(1, count)),
             "-o", _file_name(short), *self._program,
         )  # fmt: skip
+
+    def _times(self, short: str, process: int) -> Ns:
+        """When a process launched the kernels that share a short name, sorted."""
+        if (short, process) not in self._launches:
+            alike = np.concatenate([self._rows[one] for one in self._alike[short]])
+            alike = alike[self._process[self._facts.timeline.ops.stream[alike]] == process]
+            self._launches[short, process] = np.sort(self._launched(alike))
+        return self._launches[short, process]
 
     def _steady_launch(self, rows: Ns) -> int:
         """The first launch of the usual shape in the steady state; the last of all where none is in it."""

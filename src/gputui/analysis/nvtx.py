@@ -194,11 +194,11 @@ def _busy_of_paths(facts: TimelineFacts, path: Ns, size: int) -> list[int]:
         block = slice(low, low + _BLOCK)
         call, start, end, gpu = ops.call[block], ops.start[block], ops.end[block], facts.op_gpu[block]
         linked = np.flatnonzero(call >= 0)
-        thread, time, done = calls.thread[call[linked]], calls.start[call[linked]], calls.end[call[linked]]
+        caller, time, done = calls.thread[call[linked]], calls.start[call[linked]], calls.end[call[linked]]
         for level in levels.values():
             of = np.full(len(linked), -1, dtype=np.int64)
             for one, rows in level:
-                mine = np.flatnonzero(thread == one)
+                mine = np.flatnonzero(caller == one)
                 place = np.searchsorted(ranges.start[rows], time[mine], side="right") - 1
                 row = rows[np.maximum(place, 0)]
                 inside = (place >= 0) & (done[mine] <= ranges.end[row])

@@ -56,10 +56,11 @@ def kernel_shares(state: SteadyState) -> tuple[KernelShare, ...]:
     ops = timeline.ops
     if not facts.kernels:
         return ()
-    rows = np.flatnonzero(facts.kernel_mask)
+    rows = np.flatnonzero(facts.kernel_mask).astype(np.int32)
     rows = rows[np.argsort(ops.name[rows], kind="stable")]
-    names, first = np.unique(ops.name[rows], return_index=True)
-    by_name = dict(zip(names.tolist(), np.split(rows, first[1:]), strict=True))
+    name = ops.name[rows]
+    first = np.flatnonzero(np.concatenate(([True], name[1:] != name[:-1])))
+    by_name = dict(zip(name[first].tolist(), np.split(rows, first[1:]), strict=True))
     alone = {gpu: _time_alone(state, gpu) for gpu in state.gpus}
     commands = Commands(facts, by_name)
     found: list[KernelShare] = []
