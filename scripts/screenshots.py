@@ -19,7 +19,7 @@ import resvg_py
 from rich.cells import cell_len
 from textual.worker import WorkerCancelled
 
-from gputui.data import demo_report
+from gputui.data import demo_report, demo_timeline
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "screenshots"
@@ -34,6 +34,10 @@ PICTURES: Sequence[tuple[str, Path, tuple[int, int], Sequence[str], str | None]]
     ("roofline", SAMPLES / "attention_sdpa.ncu-rep", (120, 36), ("2",), None),
     ("metrics", demo_report(), (120, 36), ("4",), None),
     ("source", SAMPLES / "tour_source.ncu-rep", (120, 36), ("j", "w"), None),
+    ("timeline", demo_timeline(), (140, 40), ("w", "minus"), None),
+    ("timeline-diagnosis", demo_timeline(), (120, 36), (), None),
+    ("timeline-light", demo_timeline(), (120, 36), ("3",), "light"),
+    ("timeline-small", demo_timeline(), (80, 24), ("w",), None),
     ("light", SAMPLES / "attention_eager.ncu-rep", (120, 36), (), "light"),
     ("small", demo_report(), (80, 24), (), None),
     ("japanese", demo_report(), (120, 40), (), None),
