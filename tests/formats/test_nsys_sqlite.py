@@ -292,7 +292,7 @@ def test_ranges_that_start_in_the_same_nanosecond(tmp_path: Path) -> None:
 
 def test_nesting_against_brute_force() -> None:
     """Random programs of pushes and pops on a coarse clock, so that many times are equal."""
-    from gputui.formats._nsys_tables import nest
+    from gputui.model.nesting import nest
     from gputui.model.timeline import in_order
 
     random = np.random.default_rng(7)
@@ -314,7 +314,7 @@ def test_nesting_against_brute_force() -> None:
         order = in_order(starts, ends)
         order = np.arange(len(start)) if order is None else order
         zeros = np.zeros(len(start), dtype=np.int32)
-        parent, depth = nest(
+        _, parent, depth = nest(
             start=starts[order], end=ends[order], kind=zeros.astype(np.uint8), thread=zeros, domain=zeros
         )
         for row, (up, level) in enumerate(zip(parent.tolist(), depth.tolist(), strict=True)):

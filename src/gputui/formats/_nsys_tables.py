@@ -17,6 +17,7 @@ from gputui.formats.base import Progress
 from gputui.model.device import Device
 from gputui.model.intervals import Ns
 from gputui.model.kernel import Dim3
+from gputui.model.nesting import nest
 from gputui.model.timeline import (
     Calls,
     CopyKind,
@@ -482,8 +483,8 @@ class _Reader:
                 "is_open": is_open,
             }
         )
-        parent, depth = nest(**{one: sorted[one] for one in ("start", "end", "kind", "thread", "domain")})
-        return Ranges(**sorted, parent=parent, depth=depth)
+        kind, parent, depth = nest(**{one: sorted[one] for one in ("start", "end", "kind", "thread", "domain")})
+        return Ranges(**{**sorted, "kind": kind}, parent=parent, depth=depth)
 
     def _inline_texts(self, count: int) -> Ids:
         """The names that the rows of NVTX hold themselves, -1 where they hold none."""
@@ -772,44 +773,6 @@ def _device(name: Any, major: Any, minor: Any, sms: Any, clock: Any, l2: Any) ->
         sm_clock_hz=None if hertz is None else float(hertz),
         l2_bytes=told(l2),
     )
-
-
-def nest(*, start: Ns, end: Ns, kind: npt.NDArray[np.uint8], thread: Ids, domain: Ids) -> tuple[Ids, Any]:
-    """Per range the row of the push/pop range of its thread and domain that encloses it (-1 at the top), and its depth.
-
-    The rows are in order (``in_order``): of two ranges that start in the same nanosecond the longer one, and of equal
-    ones the first, encloses the other.
-    """
-    parent = np.full(len(start), -1, dtype=np.int32)
-    depth = np.zeros(len(start), dtype=np.int16)
-    lane = (thread.astype(np.int64) << 32) + domain
-    rows = np.argsort(lane, kind="stable")
-    stack: list[tuple[int, int]] = []
-    current = None
-    push_pop = int(RangeKind.PUSH_POP)
-    parents, depths = [], []
-    for row, here, finish, what in zip(
-        rows.tolist(), lane[rows].tolist(), end[rows].tolist(), kind[rows].tolist(), strict=True
-    ):
-        if here != current:
-            current = here
-            stack.clear()
-        if what == push_pop:
-            while stack and stack[-1][0] < finish:
-                stack.pop()
-            level = len(stack)
-            parents.append(stack[-1][1] if stack else -1)
-            stack.append((finish, row))
-        else:
-            # These may end after what they started in.
-            level = len(stack)
-            while level and stack[level - 1][0] < finish:
-                level -= 1
-            parents.append(stack[level - 1][1] if level else -1)
-        depths.append(level)
-    parent[rows] = parents
-    depth[rows] = np.minimum(depths, np.iinfo(np.int16).max)
-    return parent, depth
 
 
 def _link(op_process: Ns, op_id: Ns, call_process: Ns, call_id: Ns) -> Ids:

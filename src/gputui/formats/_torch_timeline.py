@@ -15,7 +15,6 @@ the correlation, ``fwdbwd`` has no place in a timeline), instants and counters. 
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timezone
@@ -34,6 +33,7 @@ from gputui.formats.base import Progress, rank_of
 from gputui.model.device import Device
 from gputui.model.intervals import Ns
 from gputui.model.kernel import Dim3
+from gputui.model.nesting import nest
 from gputui.model.report import NoMetrics, Notice, Report, Session
 from gputui.model.timeline import (
     Calls,
@@ -90,7 +90,6 @@ _EPOCH_NS = 10**18
 _UNLINKED_SHARE = 0.01
 """Operations without the call that launched them, of all: worth a word beyond it."""
 _MOST_CACHED = 1024
-_DEEPEST = np.iinfo(np.int16).max
 _NO_ARGS = Args()
 
 
@@ -299,7 +298,12 @@ class _Tables:
         )  # fmt: skip
         start, end, name, domain, thread, is_open = range_columns
         end[is_open] = end_ns
-        ranges = _nested(start, end, name, domain, thread, is_open)
+        kind = np.full(len(start), RangeKind.PUSH_POP, dtype=np.uint8)
+        kind, parent, depth = nest(start=start, end=end, kind=kind, thread=thread, domain=domain)
+        ranges = Ranges(
+            start=start, end=end, name=name, kind=kind, domain=domain, thread=thread, end_thread=thread, parent=parent,
+            depth=depth, is_open=is_open,
+        )  # fmt: skip
         start, end, name, thread = overhead_columns
         overhead = Calls(start=start, end=end, name=name, thread=thread)
 
@@ -484,35 +488,3 @@ def _link(wanted: Ns, correlation: Ns) -> Ids:
         found = (wanted > 0) & (correlation[order[place]] == wanted)
         link[found] = order[place[found]]
     return link
-
-
-def _nested(start: Ns, end: Ns, name: Ids, domain: Ids, thread: Ids, is_open: npt.NDArray[np.bool_]) -> Ranges:
-    """The ranges with their nesting by thread and domain. One that crosses another's end cannot be a push/pop range:
-    it is taken for a start/end range (an asynchronous operation)."""
-    count = len(start)
-    kind = np.full(count, RangeKind.PUSH_POP, dtype=np.uint8)
-    parent, depth = np.full(count, -1, dtype=np.int32), np.zeros(count, dtype=np.int16)
-    order = np.lexsort((domain, thread))
-    changes = (np.diff(thread[order]) != 0) | (np.diff(domain[order]) != 0)
-    for rows in np.split(order, np.flatnonzero(changes) + 1):
-        parents, depths, crossing = [], [], []
-        around: list[int] = []
-        # Negative, so that they rise inwards.
-        ends: list[int] = []
-        for row, begin, finish in zip(rows.tolist(), start[rows].tolist(), end[rows].tolist(), strict=True):
-            while around and -ends[-1] <= begin:
-                around.pop()
-                ends.pop()
-            level = bisect_right(ends, -finish)
-            parents.append(around[level - 1] if level else -1)
-            depths.append(level)
-            crossing.append(level < len(around))
-            if level == len(around):
-                around.append(row)
-                ends.append(-finish)
-        parent[rows], depth[rows] = parents, np.minimum(depths, _DEEPEST)
-        kind[rows[np.array(crossing, dtype=bool)]] = RangeKind.START_END
-    return Ranges(
-        start=start, end=end, name=name, kind=kind, domain=domain, thread=thread, end_thread=thread, parent=parent,
-        depth=depth, is_open=is_open,
-    )  # fmt: skip
