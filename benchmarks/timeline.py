@@ -41,6 +41,8 @@ FRAMES = 25
 """Painted at each zoom, each at another place."""
 FIRST_KERNEL = b"ncclDevKer"
 """How the kernel with the longest total begins, which is the first in the list."""
+ITS_CLASS = b"communication"
+"""What the list says of it, and the sums that stand there while the file is opened do not."""
 DIAGNOSIS = b"Shares are of"
 """What stands above the findings."""
 CONTROL = re.compile(rb"\x1b\[[0-9;:?]*[A-Za-z]")
@@ -95,9 +97,22 @@ def measure(path: Path) -> dict[str, float]:
     return found
 
 
-def in_a_child(path: Path) -> dict[str, float]:
-    """What ``measure`` finds in a process of its own."""
-    command = [sys.executable, __file__, "--measure", str(path)]
+def measure_sums(path: Path) -> dict[str, float]:
+    """Sums the kernels of the file without opening it. Seconds, and bytes for ``peak``."""
+    from gputui.formats.nsys_sqlite import kernel_sums
+
+    times = []
+    for _ in range(4):
+        begin = time.perf_counter()
+        kernel_sums(path)
+        times.append(time.perf_counter() - begin)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return {"first": times[0], "next": statistics.median(times[1:]), "peak": peak}
+
+
+def in_a_child(what: str, path: Path) -> dict[str, float]:
+    """What ``measure`` or ``measure_sums`` finds in a process of its own."""
+    command = [sys.executable, __file__, what, str(path)]
     output = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     found: dict[str, float] = json.loads(output.stdout)
     return found
@@ -112,10 +127,11 @@ def seconds_of_nsys(nsys: str, path: Path) -> float:
     return time.perf_counter() - begin
 
 
-def seconds_on_screen(path: Path, limit_s: float) -> tuple[float, float, float, float]:
-    """`gputui open` on a terminal of its own: seconds to the first frame of any kind, to the one with the kernels and
-    to the one with the diagnosis, and its peak memory by then. Infinite where ``limit_s`` passes before."""
-    moments = dict.fromkeys((path.name.encode(), FIRST_KERNEL, DIAGNOSIS), float("inf"))
+def seconds_on_screen(path: Path, limit_s: float) -> tuple[float, float, float, float, float]:
+    """`gputui open` on a terminal of its own: seconds to the first frame of any kind, to the one with the kernels'
+    sums, to the one with their list and to the one with the diagnosis, and its peak memory by then. Infinite where
+    ``limit_s`` passes before."""
+    moments = dict.fromkeys((path.name.encode(), FIRST_KERNEL, ITS_CLASS, DIAGNOSIS), float("inf"))
     begin = time.perf_counter()
     pid, master = pty.fork()
     if pid == 0:
@@ -137,8 +153,8 @@ def seconds_on_screen(path: Path, limit_s: float) -> tuple[float, float, float, 
     os.kill(pid, signal.SIGKILL)
     os.close(master)
     usage = os.wait4(pid, 0)[2]
-    first, kernels, diagnosis = moments.values()
-    return first, kernels, diagnosis, usage.ru_maxrss * 1024
+    first, kernels, listed, diagnosis = moments.values()
+    return first, kernels, listed, diagnosis, usage.ru_maxrss * 1024
 
 
 def rows_for(kernel_count: int, folder: Path, nsys: str | None) -> list[tuple[str, str]]:
@@ -151,26 +167,34 @@ def rows_for(kernel_count: int, folder: Path, nsys: str | None) -> list[tuple[st
         while file.read(1 << 24):
             pass
 
-    children = [in_a_child(path) for _ in range(runs)]
+    children = [in_a_child("--measure", path) for _ in range(runs)]
+    summed = [in_a_child("--measure-sums", path) for _ in range(runs)]
     screens = [seconds_on_screen(path, 120) for _ in range(runs)]
     peer = statistics.median(seconds_of_nsys(nsys, path) for _ in range(runs)) if nsys else None
 
-    def median(name: str) -> float:
-        return statistics.median(child[name] for child in children)
+    def median(name: str, found: list[dict[str, float]] = children) -> float:
+        return statistics.median(child[name] for child in found)
 
     opened, sums = median("open"), median("sums")
-    first, kernels, diagnosis, peak = (statistics.median(column) for column in zip(*screens, strict=True))
+    of_file, at_first = median("next", summed), median("first", summed)
+    first, kernels, listed, diagnosis, peak = (statistics.median(column) for column in zip(*screens, strict=True))
     beside = "–" if peer is None else f"{peer:.2f} s"
     return [
         ("file", f"{path.stat().st_size / 1e6:,.0f} MB"),
         ("open", f"{opened:.2f} s"),
+        ("kernel sums of the file, not opened", f"{of_file:.2f} s"),
+        ("the same for the first time, with the imports", f"{at_first:.2f} s"),
         ("kernel sums of the opened file", f"{sums * 1e3:.0f} ms"),
         ("`nsys stats -r cuda_gpu_kern_sum`", beside),
-        ("ratio: nsys to the sums", "–" if peer is None else f"{peer / sums:.0f}"),
+        ("ratio: nsys to the sums of the file", "–" if peer is None else f"{peer / of_file:.1f}"),
+        ("ratio: nsys to the same for the first time", "–" if peer is None else f"{peer / at_first:.1f}"),
+        ("ratio: nsys to the sums of the opened file", "–" if peer is None else f"{peer / sums:.0f}"),
         ("ratio: nsys to opening and the sums", "–" if peer is None else f"{peer / (opened + sums):.1f}"),
+        ("peak memory: the sums of the file", f"{median('peak', summed) / 1e9:.2f} GB"),
         ("peak memory: open, sums, paint", f"{median('peak') / 1e9:.2f} GB"),
         ("on the screen: first frame", f"{first:.2f} s"),
-        ("on the screen: the kernels", f"{kernels:.2f} s"),
+        ("on the screen: the kernels' sums", f"{kernels:.2f} s"),
+        ("on the screen: the list of kernels", f"{listed:.2f} s"),
         ("on the screen: the diagnosis", f"{diagnosis:.2f} s"),
         ("peak memory of the application by then", f"{peak / 1e9:.2f} GB"),
         ("first paint, with the lanes' sums", f"{median('first paint') * 1e3:.0f} ms"),
@@ -189,9 +213,10 @@ def main() -> None:
     parser.add_argument("--ten-million", action="store_true", help="also a file of ten million kernels, 1.2 GB")
     parser.add_argument("--folder", type=Path, help="where the generated files are kept")
     parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--measure-sums", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.measure:
-        print(json.dumps(measure(options.measure)))
+    if options.measure or options.measure_sums:
+        print(json.dumps(measure(options.measure) if options.measure else measure_sums(options.measure_sums)))
         return
 
     import gputui

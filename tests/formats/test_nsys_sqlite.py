@@ -273,7 +273,7 @@ def test_ranges_nest_by_thread_and_domain(tmp_path: Path) -> None:
         ("other thread", None, 0),
         ("inner", None, 0),
         ("layer", "forward", 2),
-        ("nothing", "forward", 2),
+        ("nothing", "step", 1),  # it begins where "forward" ends: beside it, not in it
         ("backward", "step", 1),
         ("step", None, 0),
     ]

@@ -72,3 +72,15 @@ def open_report(path: str | os.PathLike[str], progress: Progress | None = None) 
     except OSError as error:
         raise foreign.cannot_open(path, error) from error
     raise foreign.unknown(path, head)
+
+
+def nsys_export_of(path: Path) -> Path | None:
+    """The file that holds this timeline as nsys exports it, ``None`` where there is none yet.
+
+    Raises ``GputuiError`` or ``OSError`` where ``path`` cannot be read.
+    """
+    foreign.check_is_file(path)
+    head = _head(path)
+    if nsys_sqlite.recognises(head):
+        return path
+    return nsys_rep.export_at_hand(path) if nsys_rep.recognises(head) else None

@@ -65,6 +65,16 @@ def open(path: Path, progress: Progress | None = None) -> Report:
     return nsys_sqlite.open_export(_converted(path, converting), path, reading)
 
 
+def export_at_hand(path: Path) -> Path | None:
+    """The export of this report that lies beside it or in the cache."""
+    beside = path.with_suffix(".sqlite")
+    if _is_export_of(beside, path):
+        return beside
+    nsys = find_nsys()
+    cached = None if nsys is None else _place_in_cache(path, nsys)
+    return cached if cached is not None and cached.is_file() else None
+
+
 def _is_export_of(export: Path, path: Path) -> bool:
     try:
         with export.open("rb") as file:
@@ -101,11 +111,8 @@ def _converted(path: Path, progress: Progress) -> Path:
     nsys = find_nsys()
     if nsys is None:
         raise GputuiError(str(path), "is read by nsys, which is not installed here", _by_hand(path))
-    version = _version(nsys)
-    status = path.stat()
-    key = f"{path.resolve()}\0{status.st_size}\0{status.st_mtime_ns}\0{version}"
-    folder = _cache()
-    export = folder / f"{hashlib.sha256(os.fsencode(key)).hexdigest()[:32]}.sqlite"
+    export = _place_in_cache(path, nsys)
+    folder = export.parent
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if export.is_file():
@@ -124,6 +131,12 @@ def _converted(path: Path, progress: Progress) -> Path:
     except OSError as error:
         raise _no_room(path, folder, error.strerror or str(error)) from error
     return export
+
+
+def _place_in_cache(path: Path, nsys: str) -> Path:
+    status = path.stat()
+    key = f"{path.resolve()}\0{status.st_size}\0{status.st_mtime_ns}\0{_version(nsys)}"
+    return _cache() / f"{hashlib.sha256(os.fsencode(key)).hexdigest()[:32]}.sqlite"
 
 
 def _cache() -> Path:

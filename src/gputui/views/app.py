@@ -29,12 +29,23 @@ from gputui.errors import EXIT_INTERRUPTED, EXIT_NO, EXIT_USAGE, GputuiError
 from gputui.render.files import write_whole
 from gputui.views import actions, settings
 from gputui.views.glyphs import glyphs
-from gputui.views.library import Backlog, Entry, Library, LoadedReport, content_of, explain, link_all, load
+from gputui.views.library import (
+    Backlog,
+    Entry,
+    Library,
+    LoadedReport,
+    content_of,
+    explain,
+    link_all,
+    load,
+    summed,
+)
 from gputui.views.messages import (
     ExplanationWritten,
     ExtrasRead,
     KernelsDiagnosed,
     KernelsLinked,
+    KernelsSummed,
     LoadFinished,
     LoadProgressed,
     MetricsRead,
@@ -63,6 +74,8 @@ _THEME_BY_NAME = {theme.name: theme for theme in THEMES}
 _LOG = logging.getLogger("gputui")
 _END_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 _SECONDS_TO_EXIT = 2.0
+_LEAST_SUMMED_BYTES = 20_000_000
+"""What is smaller opens in a moment."""
 _KEPT_SOURCES = 32
 """Kernels whose lines are kept: those of one may take 10 MB."""
 
@@ -108,6 +121,7 @@ class GputuiApp(App[int]):
         self._reading = threading.Lock()
         self._main = MainScreen(self)
         self._loading: LoadingScreen | None = None
+        self._opening = ""
         for theme in THEMES:
             self.register_theme(theme)
         self.theme = (
@@ -174,6 +188,25 @@ class GputuiApp(App[int]):
             opened, entries = opened + 1, entries + len(loaded.entries)
             self.post_message(ReportOpened(generation, loaded))
         self.post_message(LoadFinished(generation, self._stop_loading.is_set()))
+
+    @work(thread=True, exclusive=True, group="sums", exit_on_error=False)
+    def _sum_kernels(self, generation: int, path: str) -> None:
+        """What kernels a large file holds, long before it is open. Of one that cannot be read, opening it tells."""
+        from gputui.formats import nsys_export_of
+        from gputui.formats.nsys_sqlite import kernel_sums
+
+        worker = get_current_worker()
+
+        def goes_on(done: int, total: int) -> bool:
+            return not (worker.is_cancelled or self._stop_loading.is_set() or self._loading is None)
+
+        with suppress(GputuiError, OSError):
+            export = nsys_export_of(Path(path))
+            if export is None or export.stat().st_size < _LEAST_SUMMED_BYTES:
+                return
+            sums = kernel_sums(export, goes_on)
+            if sums and goes_on(0, 0):
+                self.post_message(KernelsSummed(generation, path, summed(path, sums)))
 
     @work(thread=True, exclusive=True, group="diagnose", exit_on_error=False)
     def diagnose_all(self, generation: int) -> None:
@@ -269,7 +302,8 @@ class GputuiApp(App[int]):
             _LOG.error("worker %s failed", worker.name, exc_info=error)
             if worker.group == "diagnose":
                 self.backlog.clear()
-            self._show_failure(error)
+            if worker.group != "sums":
+                self._show_failure(error)
 
     def _show_failure(self, error: BaseException | None) -> None:
         if not isinstance(error, GputuiError):
@@ -284,6 +318,13 @@ class GputuiApp(App[int]):
     def on_load_progressed(self, event: LoadProgressed) -> None:
         if event.generation == self.generation and self._loading is not None:
             self._loading.body.show(shown(Path(event.path).name), event.done, event.total)
+            if event.path != self._opening:
+                self._opening = event.path
+                self._sum_kernels(self.generation, event.path)
+
+    def on_kernels_summed(self, event: KernelsSummed) -> None:
+        if event.generation == self.generation and self._loading is not None and event.path == self._opening:
+            self._loading.body.show_kernels(event.kernels)
 
     def on_report_opened(self, event: ReportOpened) -> None:
         if event.generation != self.generation:

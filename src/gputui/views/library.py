@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from gputui.analysis.timeline import Group, Mask, TimelineFacts
     from gputui.analysis.timeline_diagnosis import TimelineDiagnosis
     from gputui.analysis.timeline_kernels import KernelShare
+    from gputui.formats.nsys_sqlite import KernelSum
 
 _NAME_LIMIT = 2000
 """What of a demangled name is looked at: some are megabytes long."""
@@ -234,6 +235,47 @@ def _load_timeline(report: Report, number: int, first_entry: int) -> LoadedRepor
     by_name = {group.name: entry for group, entry in zip(facts.kernels, entries, strict=True)}
     total_ns = sum(group.total_ns for group in facts.kernels) or None
     return LoadedReport(report, entries, total_ns, facts, by_name)
+
+
+@dataclass(frozen=True, slots=True)
+class SummedKernel:
+    """All launches of a kernel, before its timeline is there. ``share`` is of all kernels' time, 0-1; ``None`` where
+    they took none."""
+
+    title: str
+    detail: str
+    count: int
+    total_ns: int
+    share: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class SummedKernels:
+    """The kernels of a file by time. ``names`` and ``launches`` count all of them, ``longest`` are the first few; all
+    texts are safe to show."""
+
+    file: str
+    names: int
+    launches: int
+    longest: tuple[SummedKernel, ...]
+
+
+_MOST_SUMMED = 200
+"""Kernels; the screen shows as many as it has lines."""
+
+
+def summed(path: str, sums: Sequence[KernelSum]) -> SummedKernels:
+    """The kernels of a file as the screen shows them while it is opened; ``sums`` come by time."""
+    from gputui.formats.base import function_name
+
+    whole = sum(one.total_ns for one in sums)
+    longest = [(one.short_name or function_name(one.name), one) for one in sums[:_MOST_SUMMED]]
+    details = distinguish([(name, one.name, ()) for name, one in longest])
+    rows = tuple(
+        SummedKernel(shown(name), detail, one.count, one.total_ns, one.total_ns / whole if whole > 0 else None)
+        for (name, one), detail in zip(longest, details, strict=True)
+    )
+    return SummedKernels(shown(Path(path).name), len(sums), sum(one.count for one in sums), rows)
 
 
 def explain(loaded: LoadedReport) -> ExplainedTimeline:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from gputui.errors import GputuiError
     from gputui.model.metrics import Metric
     from gputui.model.report import Extras
-    from gputui.views.library import ExplainedTimeline, LinkedEntry, LoadedReport, RangeContent
+    from gputui.views.library import ExplainedTimeline, LinkedEntry, LoadedReport, RangeContent, SummedKernels
 
 
 Keep = Literal["copy", "save"]
@@ -32,6 +32,19 @@ class LoadProgressed(Message):
 
     def can_replace(self, message: Message) -> bool:
         return isinstance(message, LoadProgressed)
+
+
+class KernelsSummed(Message):
+    """What kernels the file holds that is being opened; ``path`` as in ``LoadProgressed``."""
+
+    def __init__(self, generation: int, path: str, kernels: SummedKernels) -> None:
+        super().__init__()
+        self.generation = generation
+        self.path = path
+        self.kernels = kernels
+
+    def can_replace(self, message: Message) -> bool:
+        return isinstance(message, KernelsSummed)
 
 
 class ReportOpened(Message):

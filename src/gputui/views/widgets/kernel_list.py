@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 SORTS = ("time", "order", "name", "verdict", "op")
 _DESCENDING = {"time": True}
 _BAR = 6
-_FULL_BAR_PCT = 20.0
+FULL_BAR_PCT = 20.0
 """A full bar stands for the largest share, but for no less than this: a list of equals has no long bars."""
 
 
@@ -87,7 +87,7 @@ class KernelTable:
         """The rows as sort, filter and grouping have them now."""
         entries = self.library.entries
         shares = [self.share_of(one) or 0.0 for one in entries]
-        self._largest_pct = max(_FULL_BAR_PCT, 100 * max(shares, default=0.0))
+        self._largest_pct = max(FULL_BAR_PCT, 100 * max(shares, default=0.0))
         self._some_deserve = any(self._deserves(one) for one in entries)
         keys = self._keys()
         descending = keys is not None and _DESCENDING.get(self.sort, False)
