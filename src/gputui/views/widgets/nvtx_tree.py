@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from gputui.wording import Wording
 
 _LEVELS_OPEN = 2
-"""Levels that can be seen at first."""
+"""Levels that can be seen at first, and more while that takes no more than so many rows."""
+_ROWS_OPEN = 20
 _MUCH_IDLE = 0.3
 """A range whose GPU idles for at least this share of its time stands out."""
 _NUMBERS = {"cpu": 9, "gpu": 9, "kernels": 9, "idle": 6}
@@ -43,7 +44,11 @@ class RangeTable:
             return
         self.ranges = ranges
         self._texts = []
-        self.expanded = {row for row, node in enumerate(ranges.nodes) if len(node.path) < _LEVELS_OPEN}
+        depths = [len(node.path) for node in ranges.nodes]
+        open_to = _LEVELS_OPEN
+        while open_to < max(depths, default=0) and sum(depth <= open_to + 1 for depth in depths) <= _ROWS_OPEN:
+            open_to += 1
+        self.expanded = {row for row, depth in enumerate(depths) if depth < open_to}
 
     def rows(self) -> ordering.Rows:
         """The rows that are not folded away; with a filter those that match and what they stand in."""
