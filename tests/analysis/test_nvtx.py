@@ -164,7 +164,7 @@ def test_the_tree_sums_its_ranges_and_never_counts_a_nanosecond_twice(
         assert (facts.ops_of_ranges(rows) == mine).all()
         idle = 0
         for row in rows.tolist():
-            window = set(range(int(projection.start[row]), int(projection.end[row])))
+            window = set(range(int(ranges.start[row]), int(ranges.end[row])))
             for low, high in zip(ops.start.tolist(), ops.end.tolist(), strict=True):
                 window -= set(range(low, high))
             idle += len(window)
@@ -201,3 +201,17 @@ def test_a_range_that_ends_on_another_thread_claims_no_operation() -> None:
     row = int(np.argmax(TimelineFacts(timeline).projection.ops))
     timeline.ranges.end_thread[row] = 1 - timeline.ranges.thread[row]
     assert TimelineFacts(timeline).projection.ops[row] == 0
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_kernels_in_no_range_are_told_by_thread(seed: int) -> None:
+    timeline = random_timeline(seed)
+    ops, calls = timeline.ops, timeline.calls
+    held = np.logical_or.reduce([_launched_by(timeline, row) for row in range(len(timeline.ranges))])
+    expected = {}
+    for op in np.flatnonzero((ops.kind == OpKind.KERNEL) & (ops.call >= 0) & ~held).tolist():
+        kernels, time = expected.get(int(calls.thread[ops.call[op]]), (0, 0))
+        expected[int(calls.thread[ops.call[op]])] = kernels + 1, time + int(ops.duration[op])
+    found = TimelineFacts(timeline).outside_ranges
+    assert {one.thread: (one.kernels, one.time_ns) for one in found} == expected
+    assert [one.time_ns for one in found] == sorted((one.time_ns for one in found), reverse=True)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from gputui.model.intervals import Ns
+from gputui.model.intervals import Intervals, Ns
 from gputui.model.timeline import Ids, OpKind, RangeKind, Ranges
 
 if TYPE_CHECKING:
@@ -45,7 +46,9 @@ class RangeNode:
 
     ``cpu_ns`` sums their own times; ``projected_ns`` their times on the GPU from first operation to last; ``busy_ns``
     how much of the time the GPU worked on what they launched (a union: never more than the time that passed);
-    ``idle_ns`` how much of ``projected_ns`` no operation of any kind ran on that GPU. ``rows`` are the ranges.
+    ``idle_ns`` how much of ``cpu_ns`` no GPU of its process did anything, whoever launched it (``None`` without GPU
+    work in the capture): what the GPU did *meanwhile*, so that the idle times of children add up. ``rows`` are the
+    ranges.
     """
 
     path: tuple[str, ...]
@@ -55,7 +58,7 @@ class RangeNode:
     cpu_ns: int
     projected_ns: int
     busy_ns: int
-    idle_ns: int
+    idle_ns: int | None
     kernels: int
     rows: Ids
     children: tuple[RangeNode, ...]
@@ -66,8 +69,8 @@ class RangeNode:
 
     @property
     def idle_share(self) -> float | None:
-        """Of ``projected_ns``, 0-1; ``None`` where nothing was launched."""
-        return self.idle_ns / self.projected_ns if self.projected_ns > 0 else None
+        """Of ``cpu_ns``, 0-1; ``None`` without GPU work, or without time."""
+        return self.idle_ns / self.cpu_ns if self.idle_ns is not None and self.cpu_ns > 0 else None
 
 
 def project(facts: TimelineFacts) -> Projection:
@@ -170,8 +173,8 @@ def tree(facts: TimelineFacts) -> tuple[RangeNode, ...]:
         nodes[number] = RangeNode(
             path=full[number], domain=timeline.name(names[number][1]), kind=RangeKind(names[number][2]),
             count=int(counts[number]), cpu_ns=cpu[number], projected_ns=projected[number], busy_ns=busy[number],
-            idle_ns=idles[number], kernels=kernels[number], rows=by_path[number].astype(np.int32),
-            children=tuple(below),
+            idle_ns=idles[number] if facts.busy else None, kernels=kernels[number],
+            rows=by_path[number].astype(np.int32), children=tuple(below),
         )  # fmt: skip
     return tuple(sorted((node for top in tops if (node := nodes[top])), key=lambda node: -node.cpu_ns))
 
@@ -253,15 +256,55 @@ class _Unions:
 
 
 def _idle_of_ranges(facts: TimelineFacts) -> Ns:
-    """Per range how much of its time on the GPU nothing at all ran there (on the busiest of several GPUs)."""
-    projection = facts.projection
-    idle = np.zeros(len(projection.start), dtype=np.int64)
-    some = projection.launches > 0
-    start, end = projection.start[some], projection.end[some]
-    least: Ns | None = None
-    for busy in facts.busy.values():
-        here = (end - start) - (busy.up_to(end) - busy.up_to(start))
-        least = here if least is None else np.minimum(least, here)
-    if least is not None:
-        idle[some] = least
+    """Per range how much of its time no GPU of its process did anything; of all GPUs where that process used none."""
+    timeline, ranges = facts.timeline, facts.timeline.ranges
+    idle: Ns = ranges.duration.copy()
+    process = np.array([thread.process for thread in timeline.threads] or [-1])[ranges.thread]
+    gpus_of: dict[int, set[int]] = {}
+    for stream in timeline.streams:
+        if stream.gpu in facts.busy:
+            gpus_of.setdefault(stream.process, set()).add(stream.gpu)
+    for one in np.unique(process).tolist():
+        working = [facts.busy[gpu] for gpu in gpus_of.get(one, facts.busy)]
+        busy = working[0] if len(working) == 1 else _either(working)
+        mine = process == one
+        idle[mine] -= busy.up_to(ranges.end[mine]) - busy.up_to(ranges.start[mine])
     return idle
+
+
+def _either(sets: Sequence[Intervals]) -> Intervals:
+    empty = np.zeros(0, dtype=np.int64)
+    return Intervals.union(
+        np.concatenate([empty, *(one.start for one in sets)]), np.concatenate([empty, *(one.end for one in sets)])
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """Kernels that a thread launched in none of its NVTX ranges: no range's numbers hold them."""
+
+    thread: int
+    kernels: int
+    time_ns: int
+
+
+def outside(facts: TimelineFacts) -> tuple[Outside, ...]:
+    """By thread the kernels in none of the program's own ranges (those of the default domain; of any domain where it has
+    none), the longest total first; empty without NVTX ranges.
+
+    PyTorch's backward pass is the usual case: it launches from a thread of its own, and ranges of the main thread do
+    not hold its kernels.
+    """
+    timeline = facts.timeline
+    ranges, ops = timeline.ranges, timeline.ops
+    rows = np.flatnonzero(ranges.kind != RangeKind.MARK).astype(np.int32)
+    own = rows[ranges.domain[rows] < 0]
+    rows = own if len(own) else rows
+    if not len(rows):
+        return ()
+    left = np.flatnonzero(facts.kernel_mask & (ops.call >= 0) & ~facts.ops_of_ranges(rows))
+    thread = timeline.calls.thread[ops.call[left]]
+    count = np.bincount(thread)
+    time = np.bincount(thread, weights=ops.duration[left])
+    found = [Outside(one, int(count[one]), int(time[one])) for one in np.flatnonzero(count).tolist()]
+    return tuple(sorted(found, key=lambda one: -one.time_ns))

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gputui.analysis.nvtx import Projection, RangeNode, project, tree
+from gputui.analysis.nvtx import Outside, Projection, RangeNode, outside, project, tree
 from gputui.analysis.steps import Steps, find_steps
 from gputui.model.intervals import EMPTY, Intervals, Ns
 from gputui.model.timeline import Calls, Events, Ids, LaunchShape, OpKind, RangeKind, Timeline
@@ -306,6 +306,11 @@ class TimelineFacts:
     def range_tree(self) -> tuple[RangeNode, ...]:
         """The NVTX ranges by path, each level by CPU time, longest first; ranges of all threads together."""
         return tree(self)
+
+    @cached_property
+    def outside_ranges(self) -> tuple[Outside, ...]:
+        """The kernels that were launched in no NVTX range, by thread."""
+        return outside(self)
 
 
 _FEW_OPS = 50
