@@ -269,9 +269,7 @@ class Rank:
 
         def add(first: int, after: int, name: str) -> None:
             if first < last:
-                found.append(
-                    (int(start[first]) - 800, int(end[min(after, last) - 1]) + 800, None, self.main, text_ids[name])
-                )
+                found.append((int(start[first]), int(end[min(after, last) - 1]), None, self.main, text_ids[name]))
 
         first_backward = 4 + LAYERS * FORWARD_PER_LAYER + LOSS_KERNELS
         last_backward = first_backward + LAYERS * BACKWARD_PER_LAYER

@@ -215,3 +215,16 @@ def test_kernels_in_no_range_are_told_by_thread(seed: int) -> None:
     found = TimelineFacts(timeline).outside_ranges
     assert {one.thread: (one.kernels, one.time_ns) for one in found} == expected
     assert [one.time_ns for one in found] == sorted((one.time_ns for one in found), reverse=True)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_start_end_ranges_that_overlap_count_no_nanosecond_twice(seed: int) -> None:
+    timeline = random_timeline(seed)
+    ranges, ops = timeline.ranges, timeline.ops
+    # All on one level: they cross each other and share names.
+    ranges.kind[:] = RangeKind.START_END
+    ranges.parent[:] = -1
+    ranges.depth[:] = 0
+    for node in TimelineFacts(timeline).range_tree:
+        mine = np.logical_or.reduce([_launched_by(timeline, row) for row in node.rows.tolist()])
+        assert node.busy_ns == _union(ops.start[mine], ops.end[mine])

@@ -210,12 +210,36 @@ def _busy_of_paths(facts: TimelineFacts, path: Ns, size: int) -> list[int]:
             op = linked[some]
             busy.add(of[some] * gpus + gpu[op], start[op], end[op])
     lengths = busy.length.reshape(size, gpus).sum(axis=1) if gpus else np.zeros(size, dtype=np.int64)
-    # Start/end ranges overlap as they like; there are few of them.
+    # Start/end ranges overlap as they like: the operations of each path lie side by side in the order of their calls.
     others = np.flatnonzero(counted & (ranges.kind == RangeKind.START_END) & (facts.projection.launches > 0))
-    for number in np.unique(path[others]).tolist():
-        mask = facts.ops_of_ranges(others[path[others] == number])
-        lengths[number] = sum(facts.union(mask & facts.ops_of(gpu)).total for gpu in facts.gpus)
+    if len(others):
+        of_call = _OpsOfCalls(facts)
+        others = others[np.argsort(path[others], kind="stable")]
+        for rows in np.split(others, np.flatnonzero(np.diff(path[others])) + 1):
+            held = of_call.within(rows)
+            parts = (held[facts.op_gpu[held] == one] for one in np.unique(facts.op_gpu[held]).tolist())
+            lengths[path[rows[0]]] = sum(Intervals.union(ops.start[part], ops.end[part]).total for part in parts)
     return [int(one) for one in lengths]
+
+
+class _OpsOfCalls:
+    """The operations in the order of their calls (``Projection.order``)."""
+
+    def __init__(self, facts: TimelineFacts) -> None:
+        self._projection = facts.projection
+        calls, ops = facts.timeline.calls, facts.timeline.ops
+        place_of = np.empty(len(calls), dtype=np.int32)
+        place_of[self._projection.order] = np.arange(len(calls), dtype=np.int32)
+        linked = np.flatnonzero(ops.call >= 0)
+        place = place_of[ops.call[linked]]
+        order = np.argsort(place, kind="stable")
+        self._rows, self._place = linked[order].astype(np.int32), place[order]
+
+    def within(self, ranges: Ns) -> Ids:
+        """The rows of what these ranges launched, each once, in order of call."""
+        calls = Intervals.union(self._projection.first_call[ranges], self._projection.last_call[ranges])
+        low, high = np.searchsorted(self._place, calls.start), np.searchsorted(self._place, calls.end)
+        return np.concatenate([self._rows[a:b] for a, b in zip(low.tolist(), high.tolist(), strict=True)])
 
 
 _BLOCK = 1_000_000
@@ -289,8 +313,9 @@ class Outside:
 
 
 def outside(facts: TimelineFacts) -> tuple[Outside, ...]:
-    """By thread the kernels in none of the program's own ranges (those of the default domain; of any domain where it has
-    none), the longest total first; empty without NVTX ranges.
+    """By thread the kernels in none of the program's own ranges, the longest total first; empty without NVTX ranges.
+
+    Its own are those of the default domain, or of all domains where that has none.
 
     PyTorch's backward pass is the usual case: it launches from a thread of its own, and ranges of the main thread do
     not hold its kernels.
