@@ -8,8 +8,10 @@ import math
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -191,6 +193,66 @@ def test_a_name_too_long(tmp_path: Path, command: str) -> None:
 
 def test_open_with_a_name_too_long(tmp_path: Path) -> None:
     assert "too long" in refused("open", tmp_path / ("a" * 300))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of files")
+@pytest.mark.parametrize("command", ["open", "explain", "export"])
+@pytest.mark.parametrize("kind", ["file", "folder", "in a folder"])
+def test_what_may_not_be_read_is_one_line(tmp_path: Path, command: str, kind: str) -> None:
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    path = folder / "a.ncu-rep"
+    shutil.copy(DEMO, path)
+    locked = folder if kind != "file" else path
+    named = folder if kind == "folder" else path
+    more = ["--format", "csv", "-o", str(tmp_path / "o.csv")] if command == "export" else []
+    program = [PROGRAM, command, str(named), *more]
+    if os.geteuid() == 0:
+        # Root may read everything, unless it gives that up.
+        program = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", *program]
+        if shutil.which("setpriv") is None:
+            pytest.skip("root without setpriv")
+    locked.chmod(0)
+    try:
+        done = subprocess.run(
+            program, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=environment(), check=False
+        )
+    finally:
+        locked.chmod(0o755)
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("gputui: ")
+    assert "may not be read by this user" in line
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("command", [["explain"], ["export", "--format", "csv", "-o", "-"]])
+def test_a_signal_ends_a_conversion_and_what_it_began(
+    tmp_path: Path, number: signal.Signals, command: list[str]
+) -> None:
+    nsys, alive, cache = tmp_path / "nsys", tmp_path / "alive", tmp_path / "cache"
+    nsys.write_text(
+        '#!/bin/sh\nif [ "$1" = --version ]; then echo 1; exit 0; fi\nwhile [ "$1" != --output ]; do shift; done\n'
+        f'echo half > "$2"\n(while true; do date > {alive}; sleep 0.05; done) &\nwhile true; do sleep 1; done\n'
+    )
+    nsys.chmod(0o755)
+    report = tmp_path / "a.nsys-rep"
+    report.write_bytes(b"NVIDIA Tegra Profiler Report 1.\0")
+    env = environment(PATH=f"{tmp_path}:{os.environ['PATH']}", XDG_CACHE_HOME=str(cache))
+    with subprocess.Popen([PROGRAM, *command, str(report)], env=env, stderr=subprocess.PIPE, text=True) as child:
+        deadline = time.monotonic() + 30
+        while not alive.exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert list(cache.glob("gputui/nsys/*.draft"))
+        child.send_signal(number)
+        _, said = child.communicate(timeout=30)
+    assert (child.returncode, said) == (128 + number, "")
+    assert not list(cache.glob("gputui/nsys/*"))
+    time.sleep(0.2)
+    alive.unlink(missing_ok=True)
+    time.sleep(0.3)
+    assert not alive.exists()
 
 
 def test_a_file_with_a_hostile_name(tmp_path: Path) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from enum import Enum
 from io import TextIOWrapper
 from pathlib import Path
@@ -18,7 +19,8 @@ from gputui.errors import EXIT_INTERRUPTED, EXIT_USAGE, GputuiError
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
+    from types import FrameType
 
     from rich.console import RenderableType
 
@@ -61,7 +63,9 @@ class Language(str, Enum):
 
 LevelOption = Annotated[Level | None, typer.Option(help="Whom the advice is for; default: what fits the kernel.")]
 LanguageOption = Annotated[Language | None, typer.Option("--lang", help="Language; default: that of the locale.")]
-PathsArgument = Annotated[list[Path], typer.Argument(help="Reports, or folders of reports.", metavar="PATH...")]
+PathsArgument = Annotated[
+    list[Path], typer.Argument(help="Reports, or folders of reports.", metavar="PATH...", readable=False)
+]
 KernelOption = Annotated[str | None, typer.Option(help="Only kernels whose name this regular expression finds.")]
 NvtxOption = Annotated[
     str | None,
@@ -134,8 +138,10 @@ def explain(
 
 @app.command()
 def export(
-    path: Annotated[Path, typer.Argument(help="A report.", metavar="PATH")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The file to write; - is standard output.")],
+    path: Annotated[Path, typer.Argument(help="A report.", metavar="PATH", readable=False)],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="The file to write; - is standard output.", readable=False)
+    ],
     format: Annotated[
         ExportFormat, typer.Option(help="csv: a row a launch, a column a metric; json: the same by name.")
     ],
@@ -160,7 +166,8 @@ def export(
         raise GputuiError(str(output), f"cannot be written ({error.strerror})", "Choose another name") from error
     if taken:
         raise GputuiError(str(output), "is there already", "Choose another name, or add --force")
-    report = open_report(path)
+    with _cleaning_up():
+        report = open_report(path)
     try:
         if report.timeline is None:
             count, parts = _exported_kernels(report, choice, format)
@@ -264,6 +271,26 @@ def _open(paths: list[Path], lang: Language | None, level: Level | None, *, asci
     _explain_all(paths, _choice(None, None), ExplainFormat.text, level, words, ascii=ascii)
 
 
+@contextmanager
+def _cleaning_up() -> Iterator[None]:
+    """Within, a signal that ends the program lets go of what was begun: drafts of files, and programs that run."""
+
+    def end(number: int, _: FrameType | None) -> None:
+        sys.exit(128 + number)
+
+    ends = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    # One that is ignored (nohup) stays so.
+    caught = [one for one in ends if signal.getsignal(one) is signal.SIG_DFL]
+    for one in caught:
+        signal.signal(one, end)
+    try:
+        yield
+    finally:
+        for one in caught:
+            signal.signal(one, signal.SIG_DFL)
+
+
+@_cleaning_up()
 def _explain_all(
     paths: list[Path], choice: _Choice, format: ExplainFormat, level: Level | None, words: Wording, *, ascii: bool
 ) -> None:

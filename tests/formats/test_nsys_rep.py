@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 import time
 from pathlib import Path
 
@@ -11,7 +12,9 @@ import pytest
 from nsys_builder import database, kernel, strings
 
 from gputui.errors import GputuiError
-from gputui.formats import nsys_rep, open_report
+from gputui.formats import nsys_export_of, nsys_rep, open_report
+from gputui.model.report import Notice
+from gputui.wording import LANGUAGES, wording
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="shell scripts")
 
@@ -88,6 +91,19 @@ def test_a_report_is_exported_into_the_cache_once(nsys: Nsys, report: Path) -> N
     assert nsys.cache.stat().st_mode & 0o077 == 0
 
 
+def test_the_export_that_is_at_hand(nsys: Nsys, report: Path) -> None:
+    assert nsys_export_of(report) is None
+    assert nsys.runs == 0
+    open_report(report)
+    cached = nsys_export_of(report)
+    assert cached is not None
+    assert cached.parent == nsys.cache
+    beside = report.with_suffix(".sqlite")
+    shutil.copy(nsys.export, beside)
+    assert nsys_export_of(report) == beside
+    assert nsys.runs == 1
+
+
 def test_another_report_or_another_nsys_is_exported_anew(nsys: Nsys, report: Path) -> None:
     open_report(report)
     os.utime(report, (1, 1))
@@ -103,6 +119,8 @@ def test_an_export_beside_the_report_is_used(nsys: Nsys, report: Path) -> None:
     shutil.copy(nsys.export, beside)
     opened = open_report(report)
     assert opened.path == str(report)
+    assert opened.notices == [Notice("export-beside", {"file": beside.name})]
+    assert all(wording(language).notice(opened.notices[0]) for language in LANGUAGES)
     assert nsys.runs == 0
     os.utime(beside, (1, 1))
     open_report(report)
@@ -171,9 +189,87 @@ def test_failures_of_nsys(nsys: Nsys, report: Path, script: str, message: str, h
     assert not list(nsys.cache.iterdir())
 
 
-def test_an_export_without_events_of_ours(nsys: Nsys, report: Path) -> None:
-    nsys.does('while [ "$1" != "--output" ]; do shift; done; echo x > "$2"')
-    assert "looks like" in failed(report).message or "is no report" in failed(report).message
+def test_an_export_that_is_not_whole(nsys: Nsys, report: Path) -> None:
+    """Nsys ends with status 0 on a full disk."""
+    for writes in ("echo x >", "true >", f"head -c 5000 {nsys.export} >", "mkdir"):
+        nsys.does(f'while [ "$1" != "--output" ]; do shift; done; {writes} "$2"')
+        found = failed(report)
+        assert "nsys wrote no whole export; is the disk full?" in found.message or "status 0" in found.message
+        assert not list(nsys.cache.iterdir())
+
+
+def spoil(cached: Path, how: str, sound: Path) -> None:
+    cached.unlink()
+    if how == "empty":
+        cached.touch()
+    elif how == "cut":
+        cached.write_bytes(sound.read_bytes()[:-4096])
+    elif how == "foreign":
+        sqlite3.connect(cached).execute("CREATE TABLE mine (id)").connection.close()
+    elif how == "damaged":
+        raw = bytearray(sound.read_bytes())
+        raw[4096:] = b"\xff" * (len(raw) - 4096)
+        cached.write_bytes(raw)
+    elif how == "folder":
+        (cached / "in it").mkdir(parents=True)
+    elif how == "pipe":
+        os.mkfifo(cached)
+    else:
+        cached.symlink_to("/dev/zero")
+
+
+@pytest.mark.parametrize("how", ["empty", "cut", "foreign", "damaged", "folder", "pipe", "device"])
+def test_a_bad_file_in_the_cache_is_made_anew(nsys: Nsys, report: Path, how: str) -> None:
+    open_report(report)
+    (cached,) = nsys.cache.iterdir()
+    spoil(cached, how, nsys.export)
+    if how != "damaged":
+        assert nsys_export_of(report) is None
+    opened = open_report(report)
+    assert not opened.notices
+    assert nsys.runs == 2
+    assert cached.read_bytes() == nsys.export.read_bytes()
+
+
+@pytest.mark.parametrize("how", ["empty", "cut", "foreign", "folder", "pipe", "device"])
+def test_what_is_beside_the_report_and_no_export_is_left_alone(nsys: Nsys, report: Path, how: str) -> None:
+    beside = report.with_suffix(".sqlite")
+    beside.touch()
+    spoil(beside, how, nsys.export)
+    assert not open_report(report).notices
+    assert nsys.runs == 1
+    assert os.path.lexists(beside)
+
+
+def test_an_export_of_another_session_is_not_used(nsys: Nsys, report: Path) -> None:
+    beside = report.with_suffix(".sqlite")
+    told = {"name": "PROFILING_SESSION_UUID", "value": "eb72838f-f449-4886-b6ab-32e8df004f31"}
+    kernels = {"CUPTI_ACTIVITY_KIND_KERNEL": [kernel(10, 20), kernel(30, 40)]}
+    database(beside, StringIds=strings("k"), META_DATA_CAPTURE=[told], **kernels)
+    assert nsys_export_of(report) is None
+    timeline = open_report(report).timeline
+    assert timeline is not None
+    assert (len(timeline.ops), nsys.runs) == (1, 1)
+    # The same session, told in both; and a copy has another time.
+    report.write_bytes(report.read_bytes() + b"\n\x12$eb72838f-f449-4886-b6ab-32e8df004f31 \x01")
+    os.utime(beside, (1, 1))
+    opened = open_report(report)
+    assert opened.timeline is not None
+    assert (len(opened.timeline.ops), nsys.runs) == (2, 1)
+    assert not opened.notices
+
+
+def test_without_a_home_there_is_one_line(nsys: Nsys, report: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    monkeypatch.setenv("HOME", "relative too")
+    monkeypatch.chdir(report.parent)
+    found = failed(report)
+    assert "there is no folder for its export" in found.message
+    assert "XDG_CACHE_HOME" in found.hint
+    assert nsys_export_of(report) is None
+    monkeypatch.setenv("HOME", str(nsys.cache.parent))
+    open_report(report)
+    assert len(list((nsys.cache.parent / ".cache/gputui/nsys").iterdir())) == 1
 
 
 def test_a_cache_that_cannot_be_written(nsys: Nsys, report: Path) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from nsys_builder import (
 )
 
 from gputui.errors import GputuiError
-from gputui.formats import nsys_sqlite, open_report
+from gputui.formats import _nsys_tables, nsys_sqlite, open_report
 from gputui.formats._nsys_tables import TABLES, api_name
 from gputui.formats.base import rank_of
 from gputui.model.report import Report
@@ -209,8 +210,8 @@ def test_text_and_null_in_integer_columns(tmp_path: Path) -> None:
                 (start, end, stream, name, name, row),
             )
     timeline = opened(path)
-    assert timeline.ops.start.tolist() == [0, 30, 50, 2**62 - 1]
-    assert timeline.ops.end.tolist() == [0, 40, 60, 2**62 - 1]
+    assert timeline.ops.start.tolist() == [0, 30, 50, 2**61]
+    assert timeline.ops.end.tolist() == [0, 40, 60, 2**61]
     assert names(timeline, timeline.ops) == ["k", "(unnamed)", "k", "(unnamed)"]
     assert all(shape.grid is None for shape in timeline.shapes)
 
@@ -784,7 +785,110 @@ def test_an_empty_name_and_a_name_of_a_megabyte(tmp_path: Path) -> None:
         StringIds=strings("k" * 1_000_000, ""),
         **{KERNELS: [kernel(1, 2), kernel(3, 4, demangledName=2, shortName=2)]},
     )
-    assert [len(one) for one in names(timeline, timeline.ops)] == [65536, len("(unnamed)")]
+    assert [len(one) for one in names(timeline, timeline.ops)] == [4096, len("(unnamed)")]
+
+
+def unfinished(path: Path, mode: str) -> sqlite3.Connection:
+    """A database whose second kernel is not in its main file yet."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute(f"PRAGMA journal_mode = {mode}")
+    if mode == "wal":
+        connection.execute("PRAGMA wal_autocheckpoint = 0")
+    else:
+        connection.execute("PRAGMA cache_size = 1")
+    return connection
+
+
+def test_rows_in_a_write_ahead_log_are_told_of(tmp_path: Path) -> None:
+    path = database(tmp_path / "a b.sqlite", StringIds=strings("k"), **{KERNELS: [kernel(1, 2)]})
+    connection = unfinished(path, "wal")
+    assert not open_report(path).notices
+    insert(connection, KERNELS, [kernel(3, 4)])
+    report = open_report(path)
+    assert report.timeline is not None
+    assert len(report.timeline.ops) == 1
+    (notice,) = report.notices
+    text = wording("en").notice(notice)
+    assert "a b.sqlite-wal" in text
+    assert "Run sqlite3 'a b.sqlite' 'PRAGMA wal_checkpoint(TRUNCATE)'" in text
+    assert wording("ja").notice(notice)
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    report = open_report(path)
+    assert report.timeline is not None
+    assert (len(report.timeline.ops), report.notices) == (2, [])
+    connection.close()
+
+
+def test_an_export_that_is_in_its_write_ahead_log_alone(tmp_path: Path) -> None:
+    path = tmp_path / "a.sqlite"
+    connection = unfinished(path, "wal")
+    connection.execute(f"CREATE TABLE {KERNELS} ({SCHEMA[KERNELS]})")
+    with pytest.raises(GputuiError, match=r"holds no table of nsys yet: what was written is still in a\.sqlite-wal"):
+        open_report(path)
+    connection.close()
+
+
+def test_a_write_that_did_not_end_is_told_of(tmp_path: Path) -> None:
+    path = database(tmp_path / "a.sqlite", StringIds=strings("k"), **{KERNELS: [kernel(1, 2)]})
+    connection = unfinished(path, "delete")
+    connection.execute("BEGIN")
+    insert(connection, KERNELS, [kernel(3, 4 + place) for place in range(20_000)])
+    journal = path.with_name("a.sqlite-journal")
+    kept = journal.read_bytes()
+    assert kept
+    assert [one.id for one in open_report(path).notices] == ["rows-unseen"]
+    connection.execute("COMMIT")
+    connection.close()
+    assert not open_report(path).notices
+    # A journal that is done may stay, without its first bytes.
+    journal.write_bytes(bytes(8) + kept[8:])
+    assert not open_report(path).notices
+
+
+def test_absurd_times_and_sizes_can_still_be_summed(tmp_path: Path) -> None:
+    most = 2**63 - 1
+    timeline = made(
+        tmp_path,
+        StringIds=strings("k", "call"),
+        CUPTI_ACTIVITY_KIND_MEMCPY=[copy(-most, most, bytes=most) for _ in range(9000)] + [copy(1, 2, bytes=-(2**63))],
+        NVTX_EVENTS=[pushed(-most, most, "x"), pushed(-most, None, "open")],
+        **{KERNELS: [kernel(-most, most) for _ in range(1000)], CALLS: [call(-most, most, 1) for _ in range(1000)]},
+    )
+    for table in (timeline.ops, timeline.calls, timeline.ranges):
+        assert (table.duration >= 0).all()
+        assert (np.abs(table.start) <= 2**61).all()
+        assert sum(table.duration.tolist()) < 2**62
+    assert timeline.transfers.bytes[-1] == -1
+    assert (timeline.transfers.bytes[:-1] > 0).all()
+    assert sum(timeline.transfers.bytes.tolist()) < 2**62
+
+
+def test_absurd_devices_are_unknown(tmp_path: Path) -> None:
+    absurd = {"smCount": 2**62, "clockRate": 2**62, "l2CacheSize": -1, "computeMajor": 2**40, "computeMinor": 0}
+    timeline = made(
+        tmp_path,
+        StringIds=strings("k"),
+        TARGET_INFO_GPU=[{"id": 0, "name": "x" * 100_000, "cuDevice": 0, **absurd}],
+        **{KERNELS: [kernel(1, 2)]},
+    )
+    (gpu,) = timeline.gpus
+    device = gpu.device
+    assert device.sm_count is device.sm_clock_hz is device.l2_bytes is device.compute_capability is None
+    assert len(device.name) == 4096
+
+
+@pytest.mark.parametrize("hostile", ["_ptsz", "_v1111", "_", "_v1"])
+def test_hostile_api_names_take_no_time(hostile: str) -> None:
+    begin = time.perf_counter()
+    api_name(hostile * 50_000 + "x")
+    api_name("x" + hostile * 50_000)
+    assert time.perf_counter() - begin < 1
+
+
+def test_hostile_units_take_no_time() -> None:
+    begin = time.perf_counter()
+    assert _nsys_tables._named_unit("a [" * 100_000)[1] == ""
+    assert time.perf_counter() - begin < 1
 
 
 def test_the_module_is_a_format() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -141,3 +142,16 @@ def test_other_reports_come_as_they_are_read(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(together.formats, "open_report", lambda path, progress=None: by_name[path.name])
     # The timeline may still get company, so it comes last.
     assert list(open_all(["a", "x"])) == [counted, by_name["a"]]
+
+
+def test_one_unreadable_file_costs_a_folder_itself_alone(tmp_path: Path) -> None:
+    write_trace(tmp_path / "good.json")
+    # A regular file whose first bytes nobody can read.
+    (tmp_path / "bad.json").symlink_to("/proc/self/mem")
+    (tmp_path / "gone.json").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "loop.json").symlink_to(tmp_path / "loop.json")
+    os.mkfifo(tmp_path / "pipe.json")
+    opened = list(open_all([tmp_path]))
+    assert [Path(one.path).name for one in opened if isinstance(one, Report)] == ["good.json"]
+    (error,) = [one for one in opened if isinstance(one, GputuiError)]
+    assert "bad.json: " in str(error)

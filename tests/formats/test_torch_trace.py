@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import time
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -418,6 +419,13 @@ def test_a_bare_list_needs_no_end(tmp_path: Path) -> None:
         '{"ph": "X", "ts": 1E+999999999, "dur": 1}',
         '{"ph": "X", "ts": 1E+9999999999999999999999, "dur": 1}',
         '{"ph": "X", "ts": "NaN", "dur": 1}',
+        '{"ph": "X", "ts": 1, "dur": -1e300}',
+        '{"ph": "X", "ts": 1700000000000000.123, "dur": -1e30}',
+        '{"ph": "X", "ts": 1700000000000000.123, "dur": -1e999999}',
+        '{"ph": "X", "ts": 1, "dur": 1e14}',
+        '{"ph": "X", "ts": 3e15}',
+        '{"ph": "X", "ts": -3e15}',
+        '{"ph": "X", "ts": 1, "pid": "' + "p" * 5000 + '"}',
         '{"ph": ["X"], "ts": 1}',
         '{"ph": "X", "ts": true}',
         '{"ph": "X", "ts": 1, "args": ' + "[" * 100_000 + "]" * 100_000 + "}",
@@ -520,6 +528,88 @@ def test_bytes_changed_at_random_never_crash(tmp_path: Path) -> None:
             assert report.timeline is not None
             for notice in notices(report):
                 assert notice
+
+
+def test_absurd_times_and_sizes_can_still_be_summed(tmp_path: Path) -> None:
+    copied = "Memcpy HtoD (Pageable -> Device)"
+    timeline = timeline_of(
+        tmp_path,
+        [
+            *(kernel("k", -2e15, 9e12) for _ in range(1000)),
+            *(whole("gpu_memcpy", copied, 2e15, 1, bytes=2**63 - 1) for _ in range(9000)),
+            whole("gpu_memcpy", copied, 2.1e15, 1, bytes=-(2**63)),
+            whole("gpu_memcpy", copied, 2.2e15, 1),
+            {"ph": "B", "cat": "c", "name": "far", "pid": 1, "tid": 1, "ts": -2e15},
+            {"ph": "E", "pid": 1, "tid": 1, "ts": 2e15},
+            *({"ph": "B", "cat": "c", "name": "open", "pid": 1, "tid": 2, "ts": -2e15} for _ in range(900)),
+        ],
+    )
+    for table in (timeline.ops, timeline.ranges):
+        assert (table.duration >= 0).all()
+        assert sum(table.duration.tolist()) < 2**62
+    sizes = timeline.transfers.bytes.tolist()
+    assert sizes[-2:] == [-1, -1]
+    assert min(sizes[:-2]) > 0
+    assert sum(sizes) < 2**62
+
+
+def test_absurd_devices_and_shapes_are_unknown(tmp_path: Path) -> None:
+    timeline = timeline_of(
+        tmp_path,
+        [kernel("k", 1, 1, **{"registers per thread": 2**80, "shared memory": -(2**80)})],
+        deviceProperties=[{"id": 0, "name": "x" * 9999, "computeMajor": 2**70, "computeMinor": -1, "numSms": -(2**70)}],
+    )
+    (gpu,), (shape,) = timeline.gpus, timeline.shapes
+    assert gpu.device.sm_count is gpu.device.compute_capability is None
+    assert len(gpu.device.name) == 4096
+    assert shape.registers is shape.shared_bytes is None
+
+
+def test_long_names_are_cut(tmp_path: Path) -> None:
+    long = "n" * 100_000
+    timeline = timeline_of(
+        tmp_path,
+        [
+            kernel(long, 1, 1),
+            op(name=long),
+            whole(long, long, 1, 1),
+            {"ph": "M", "name": "process_name", "pid": 77, "args": {"name": long}},
+        ],
+    )
+    assert max(map(len, timeline.names)) == 4096
+    assert [len(process.name) for process in timeline.processes] == [4096]
+
+
+def test_a_hostile_copy_takes_no_time(tmp_path: Path) -> None:
+    begin = time.perf_counter()
+    events = [whole("gpu_memcpy", "Memcpy HtoD (" + "a -> " * (50_000 + place), place, 1) for place in range(20)]
+    timeline = timeline_of(tmp_path, events)
+    assert time.perf_counter() - begin < 2
+    assert set(timeline.transfers.kind.tolist()) == {CopyKind.UNKNOWN}
+
+
+def test_begins_without_end_are_bounded_and_what_ends_still_ends(tmp_path: Path) -> None:
+    def end(kind: str, ts: float) -> dict[str, Any]:
+        return {"ph": kind, "cat": "c", "name": "deep", "pid": 1, "tid": 1, "ts": ts}
+
+    report = opened(tmp_path, text_of([end("B", place) for place in range(1500)]))
+    assert report.timeline is not None
+    assert len(report.timeline.ranges) == 1000
+    assert notices(report)[0] == "This trace is damaged: 500 events could not be read."
+    events = [*(end("B", place) for place in range(1500)), *(end("E", 5000 - place) for place in range(1500, 0, -1))]
+    ranges = timeline_of(tmp_path, events).ranges
+    assert not ranges.is_open.any()
+    # The thousand that are kept end last, inner ones first.
+    assert ranges.start.tolist() == [1000 * place for place in range(1000)]
+    assert ranges.end.tolist() == [1000 * (4999 - place) for place in range(1000)]
+
+
+def test_blanks_packed_small_are_one_line(tmp_path: Path) -> None:
+    blanks = gzip.compress(b"[" + json.dumps(op()).encode() + b" " * (80 << 20))
+    begin = time.perf_counter()
+    with pytest.raises(GputuiError, match="unpacks to more than 250 times its size"):
+        opened(tmp_path, blanks)
+    assert time.perf_counter() - begin < 5
 
 
 def test_the_reading_stops_when_the_user_cancels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -211,3 +211,24 @@ def test_timelines_without_anything() -> None:
     whole = merge(empty)
     assert len(whole.ops) == len(whole.ranges) == 0
     assert whole.samples is None
+
+
+def test_clocks_too_far_apart_are_not_aligned() -> None:
+    far = merge([timeline(0, 1), timeline(1, 2**61 + 2)])
+    assert [file.shift_ns for file in far.files] == [0, 0]
+    assert Notice("not-aligned", {"count": 2}) in far.lacks
+    near = merge([timeline(0, 1), timeline(1, 2**60)])
+    assert near.files[1].shift_ns == 2**60 - 1
+    assert near.end_ns > 2**60 - 1
+
+
+def test_absurd_durations_and_sizes_can_still_be_summed_together() -> None:
+    def absurd(rank: int) -> Timeline:
+        one = timeline(rank, None)
+        ops = replace(one.ops, end=one.ops.start + 2**60)
+        sizes = replace(one.transfers, bytes=ns(2**60))
+        return replace(one, ops=ops, transfers=sizes, end_ns=2**60 + 40)
+
+    merged = merge([absurd(rank) for rank in range(40)])
+    assert sum(merged.ops.duration.tolist()) < 2**62
+    assert sum(merged.transfers.bytes.tolist()) < 2**62

@@ -47,9 +47,13 @@ def reports_in(path: Path) -> list[Path]:
 
 
 def _may_be_report(path: Path) -> bool:
-    if path.suffix in REPORT_SUFFIXES:
-        return path.is_file()
-    return path.name.endswith(_TRACE_SUFFIXES) and path.is_file() and torch_trace.recognises(_head(path))
+    """Whether to open a file of a folder. One that cannot be read is: opening it says why."""
+    if not path.name.endswith((*REPORT_SUFFIXES, *_TRACE_SUFFIXES)):
+        return False
+    try:
+        return path.is_file() and (path.suffix in REPORT_SUFFIXES or torch_trace.recognises(_head(path)))
+    except OSError:
+        return True
 
 
 def _head(path: Path) -> bytes:

@@ -24,21 +24,26 @@ import msgspec
 import numpy as np
 
 from gputui.errors import GputuiError
-from gputui.formats.base import Progress
+from gputui.formats.base import LONGEST_NAME, Progress
 from gputui.model.intervals import Ns
+from gputui.model.limits import FARTHEST_NS, LONGEST_NS
 
 GZIP_MAGIC = b"\x1f\x8b"
 
 _BLOCK_BYTES = 4 << 20
 _PACKED_BYTES = 1 << 18
 _MOST_UNPACKED = 8 << 30
-"""Bytes that a gzip file may unpack to: 30 million events. A hostile file of 8 MB can unpack to that."""
+"""Bytes that a gzip file may unpack to: 30 million events."""
+_MOST_RATIO, _ANY_RATIO_BELOW = 250, 64 << 20
+"""How many times its size a gzip file may unpack to, beyond some bytes. Traces unpack to 10 to 30 times, and blanks to
+1000 times their size."""
 _LONGEST_EVENT = 16 << 20
 """Bytes of one event, and of what stands before and after the events; real ones have some thousand."""
 _MOST_SKIPPED = 1000
 """Events that are no JSON: with more of them the rest of the file is given up."""
-_FAR_US = 4.6e15
-"""Microseconds; a time or duration beyond it is no time (the year 2115), and would not fit 64 bits of ns."""
+_FAR_US = FARTHEST_NS / 1000
+_LONG_US = LONGEST_NS / 1000
+"""µs; a time or duration beyond them is none."""
 _EXACT_BELOW_US = 2.0**43
 """Below it a 64-bit float tells nanoseconds apart; Kineto counted from 1970 (1.7e15 µs) until 2024."""
 
@@ -51,7 +56,7 @@ MALFORMED = (msgspec.MsgspecError, ValueError, ArithmeticError, RecursionError)
 """What decoders raise; an ArithmeticError is that of a Decimal out of range."""
 
 _Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-Place = int | float | str | None
+Place = int | float | Annotated[str, msgspec.Meta(max_length=LONGEST_NAME)] | None
 """How an event names a process, thread, device or stream."""
 
 
@@ -105,7 +110,7 @@ _EXACT_EVENTS = msgspec.json.Decoder(list[ExactEvent])
 def times(events: Sequence[Event]) -> tuple[Ns, Ns]:
     """Start and end in ns. Kineto's three decimals are kept exactly; a negative duration is none, as in Kineto."""
     start = _nanoseconds([event.ts for event in events])
-    return start, start + np.maximum(_nanoseconds([event.dur for event in events]), 0)
+    return start, start + np.clip(_nanoseconds([event.dur for event in events]), 0, LONGEST_NS)
 
 
 def _nanoseconds(values: Sequence[float]) -> Ns:
@@ -123,7 +128,7 @@ def _has_time(event: Event) -> bool:
         return True
     if isinstance(event, ExactEvent) and not (event.ts.is_finite() and event.dur.is_finite()):
         return False
-    return -_FAR_US < event.ts < _FAR_US and event.dur < _FAR_US
+    return -_FAR_US < event.ts < _FAR_US and -_LONG_US < event.dur < _LONG_US
 
 
 class Trace:
@@ -190,11 +195,9 @@ class Trace:
                         return
                     unpacked += len(text)
                     if unpacked > _MOST_UNPACKED:
-                        raise GputuiError(
-                            str(self._path),
-                            f"unpacks to more than {_MOST_UNPACKED >> 30} GiB",
-                            "Record fewer steps (torch.profiler.schedule), or unpack it with gunzip if you trust it",
-                        )
+                        raise self._unpacks_to(f"more than {_MOST_UNPACKED >> 30} GiB")
+                    if unpacked > max(_ANY_RATIO_BELOW, _MOST_RATIO * done):
+                        raise self._unpacks_to(f"more than {_MOST_RATIO} times its size")
                     if text:
                         yield text
                     raw = unpack.unconsumed_tail
@@ -204,6 +207,13 @@ class Trace:
                         if raw:
                             unpack = zlib.decompressobj(wbits=31)
             self.cut |= is_packed and not unpack.eof
+
+    def _unpacks_to(self, much: str) -> GputuiError:
+        return GputuiError(
+            str(self._path),
+            f"unpacks to {much}",
+            "Record fewer steps (torch.profiler.schedule), or unpack it with gunzip if you trust it",
+        )
 
     def _begin(self, blocks: Iterator[bytes]) -> tuple[bool, bytes]:
         """Whether the file is a bare list, and the text after the list's bracket."""
@@ -283,6 +293,9 @@ class Trace:
     def _timed(self, events: list[Event]) -> list[Event]:
         timed = [event for event in events if _has_time(event)]
         self.skipped += len(events) - len(timed)
+        for event in timed:
+            if len(event.name) > LONGEST_NAME or len(event.cat) > LONGEST_NAME:
+                event.name, event.cat = event.name[:LONGEST_NAME], event.cat[:LONGEST_NAME]
         return timed
 
 

@@ -13,6 +13,7 @@ from gputui.formats._sqlite_columns import Ahead, Codes, DamagedError, Database
 from gputui.formats.base import Progress
 from gputui.formats.nsys_sqlite import KernelSum
 from gputui.model.intervals import Ns
+from gputui.model.limits import MOST_IN_ALL
 from gputui.model.timeline import Ids
 
 
@@ -22,6 +23,7 @@ class _Sums:
     def __init__(self) -> None:
         self.count = np.zeros(0, dtype=np.int64)
         self.total = np.zeros(0, dtype=np.int64)
+        self._about = np.zeros(0)
         self.least = np.zeros(0, dtype=np.int64)
         self.most = np.zeros(0, dtype=np.int64)
 
@@ -30,13 +32,16 @@ class _Sums:
         nothing = np.zeros(new, dtype=np.int64)
         self.count = np.append(self.count, nothing)
         self.total = np.append(self.total, nothing)
+        self._about = np.append(self._about, nothing)
         self.least = np.append(self.least, np.full(new, np.iinfo(np.int64).max))
         self.most = np.append(self.most, nothing)
 
     def add(self, code: Ids, duration: Ns) -> None:
         self.count += np.bincount(code, minlength=len(self.count))
-        # bincount sums floats, which count ns exactly for 104 days only.
+        # bincount sums floats, which count ns exactly for 104 days only; but they do not overflow.
+        self._about += np.bincount(code, duration, minlength=len(self.count))
         np.add.at(self.total, code, duration)
+        self.total[self._about > MOST_IN_ALL] = MOST_IN_ALL
         np.minimum.at(self.least, code, duration)
         np.maximum.at(self.most, code, duration)
 

@@ -13,10 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from gputui.formats._sqlite_columns import Ahead, Codes, DamagedError, Database
-from gputui.formats.base import Progress
+from gputui.formats.base import Progress, capability_of, plausible
 from gputui.model.device import Device
 from gputui.model.intervals import Ns
 from gputui.model.kernel import Dim3
+from gputui.model.limits import FARTHEST_NS, LARGEST_BYTES, LONGEST_NS, summable, summable_ends
 from gputui.model.nesting import nest
 from gputui.model.timeline import (
     Calls,
@@ -57,22 +58,18 @@ _TIME = {METRICS: "timestamp"}
 """The column that makes a row an event, where that is not ``start``."""
 _PROCESS = -16777216
 """The bits of a globalTid that are its globalPid."""
-_FURTHEST = (1 << 62) - 1
-"""ns: no time lies further from 0, so that every difference of two fits 64 bits."""
+_MOST_HERTZ = 10**11
 _OPEN = 1 << 62
 """The end of a range that has none."""
 _NO_REGISTERS = 0x7FFF
 _UNNAMED = "(unnamed)"
-_LONGEST_NAME = 65536
-"""Characters; a demangled C++ name has some thousand at most."""
 _COPY_NAMES = {
     kind: "[CUDA memcpy {}]".format(kind.name.title().replace("_To_", "-to-").replace("_", " ")) for kind in CopyKind
 }
 """As nsys stats prints them: "[CUDA memcpy Host-to-Device]", "[CUDA memcpy Unified Device-to-Host]"."""
 _MEMSET_NAME, _GRAPH_NAME = "[CUDA memset]", "[CUDA graph]"
 
-_VERSION = re.compile(r"(?:_v\d{4,}|_ptsz|_ptds)+$")
-_UNIT = re.compile(r"(.*\S) \[(.*)\]")
+_VERSION = re.compile(r"_(?:v\d{4,}|ptsz|ptds)")
 
 _RANGE_KINDS = {
     59: RangeKind.PUSH_POP, 70: RangeKind.PUSH_POP,
@@ -85,7 +82,10 @@ _DOMAIN_CREATED = 75
 
 def api_name(text: str) -> str:
     """``cudaLaunchKernel`` of ``cudaLaunchKernel_ptsz_v7000``. The ``_v2`` of a driver call is part of its name."""
-    return _VERSION.sub("", text)
+    end = len(text)
+    while (start := text.rfind("_", 0, end)) >= 0 and _VERSION.fullmatch(text, start, end):
+        end = start
+    return text[:end]
 
 
 def kernel_names(database: Database) -> str:
@@ -102,13 +102,17 @@ def names_of_kernel(pair: int, text: Callable[[int], str]) -> tuple[str, str]:
 
 
 def name_to_keep(text: str) -> str:
-    return text[:_LONGEST_NAME] or _UNNAMED
+    return text or _UNNAMED
 
 
 def clipped(start: Ns, end: Ns) -> tuple[Ns, Ns]:
-    """Times of events: none further from 0 than can be subtracted, and none that ends before it starts."""
-    start = np.clip(start, -_FURTHEST, _FURTHEST)
-    return start, np.clip(end, start, _FURTHEST)
+    """Times of events: none further from 0 than can be subtracted, none that ends before it starts or never."""
+    start = _near(start)
+    return start, np.clip(_near(end), start, start + LONGEST_NS)
+
+
+def _near(time: Ns) -> Ns:
+    return np.clip(time, -FARTHEST_NS, FARTHEST_NS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +212,7 @@ class _Reader:
             transfers=transfers,
             calls=calls,
             os_calls=os_calls,
-            ranges=replace(ranges, end=np.where(ranges.is_open, end, ranges.end)),
+            ranges=replace(ranges, end=summable_ends(ranges.start, np.where(ranges.is_open, end, ranges.end))),
             faults=faults,
             overhead=overhead,
             counters=counters,
@@ -279,7 +283,7 @@ class _Reader:
                     name=names.of(got["name"]),
                     id=got["id"],
                 )
-        sorted = _sorted(columns.take())
+        sorted = _events(columns.take())
         ids = sorted.pop("id")
         return Calls(**sorted), ids
 
@@ -341,7 +345,9 @@ class _Reader:
             count = len(got["kind"])
             kind = np.where((got["kind"] < 0) | (got["kind"] > max(CopyKind)), CopyKind.UNKNOWN, got["kind"])
             add(OpKind.COPY, got, copy_names.of(kind), np.arange(moved, moved + count))
-            transfers.add(bytes=got["bytes"], kind=kind, source=_memory(got["source"]), target=_memory(got["target"]))
+            transfers.add(
+                bytes=_size(got["bytes"]), kind=kind, source=_memory(got["source"]), target=_memory(got["target"])
+            )
             moved += count
         for got in self._batches(
             MEMSETS,
@@ -353,7 +359,7 @@ class _Reader:
             name = np.broadcast_to(np.int32(self._place(_MEMSET_NAME)), count)
             add(OpKind.MEMSET, got, name, np.arange(moved, moved + count))
             transfers.add(
-                bytes=got["bytes"],
+                bytes=_size(got["bytes"]),
                 kind=np.broadcast_to(np.uint8(CopyKind.UNKNOWN), count),
                 source=np.broadcast_to(np.uint8(MemoryKind.UNKNOWN), count),
                 target=_memory(got["target"]),
@@ -364,7 +370,7 @@ class _Reader:
             name = np.broadcast_to(np.int32(self._place(_GRAPH_NAME)), count)
             add(OpKind.GRAPH, got, name, np.broadcast_to(np.int32(-1), count))
 
-        sorted = _sorted(columns.take())
+        sorted = _events(columns.take())
         ids = sorted.pop("id")
         # 32 bits of place below the process.
         process_of_stream = np.array([key >> 32 for key in self._streams.values], dtype=np.int64)
@@ -376,7 +382,9 @@ class _Reader:
             op_process = np.zeros(len(ids), dtype=np.int64)
             call_process = np.zeros(len(call_ids), dtype=np.int64)
         call = _link(op_process, ids, call_process, call_ids)
-        return GpuOps(**sorted, call=call), shapes.all(), Transfers(**transfers.take()), short_names
+        moves = transfers.take()
+        moves["bytes"] = summable(moves["bytes"], LARGEST_BYTES)
+        return GpuOps(**sorted, call=call), shapes.all(), Transfers(**moves), short_names
 
     def _op_columns(self, table: str) -> dict[str, str]:
         graph = self._whole(table, "graphId", 0)
@@ -439,7 +447,7 @@ class _Reader:
             process = self._processes.of(np.where(got["thread"] == -1, -1, got["thread"] & _PROCESS))
             domain = (process.astype(np.int64) << 32) | (got["domain"] & 0x7FFFFFFF)
             columns.add(
-                start=np.clip(got["start"], -_FURTHEST, _FURTHEST),
+                start=_near(got["start"]),
                 end=got["end"],
                 type=np.clip(got["type"], -1, 0x7FFFFFFF),
                 thread=thread,
@@ -470,7 +478,8 @@ class _Reader:
         is_mark = kind == RangeKind.MARK
         # Exports before 2022 have fillers in the place of NULL.
         is_open = ~is_mark & ((end == _OPEN) | (end < start))
-        end = np.where(is_mark, start, np.where(is_open, _OPEN, np.minimum(end, _FURTHEST)))
+        end = np.where(is_mark | is_open, start, np.minimum(_near(end), start + LONGEST_NS))
+        end = np.where(is_open, _OPEN, summable_ends(start, end))
         sorted = _sorted(
             {
                 "start": start,
@@ -495,7 +504,7 @@ class _Reader:
             try:
                 for texts in self._db.texts(NVTX, "text"):
                     found = [
-                        names.setdefault(text[:_LONGEST_NAME], len(names)) if text and isinstance(text, str) else -1
+                        names.setdefault(text, len(names)) if text and isinstance(text, str) else -1
                         for (text,) in texts[: count - row]
                     ]
                     places[row : row + len(found)] = found
@@ -518,12 +527,12 @@ class _Reader:
                     name=np.broadcast_to(np.int32(self._place(name)), len(start)),
                     thread=np.broadcast_to(np.int32(-1), len(start)),
                 )
-        return Calls(**_sorted(columns.take()))
+        return Calls(**_events(columns.take()))
 
     def _samples(self) -> Samples:
         columns = _Columns(time=np.int64, thread=np.int32)
         for got in self._batches(SAMPLES, time=self._whole(SAMPLES, "start"), thread=self._whole(SAMPLES, "globalTid")):
-            columns.add(time=np.clip(got["time"], -_FURTHEST, _FURTHEST), thread=self._threads.of(got["thread"]))
+            columns.add(time=_near(got["time"]), thread=self._threads.of(got["thread"]))
         read = columns.take()
         order = np.argsort(read["time"], kind="stable")
         return Samples(read["time"][order], read["thread"][order])
@@ -539,7 +548,7 @@ class _Reader:
             value=self._whole(METRICS, "value"),
         ):
             columns.add(
-                time=np.clip(got["time"], -_FURTHEST, _FURTHEST),
+                time=_near(got["time"]),
                 type=types.of(got["type"]),
                 metric=metrics.of(got["metric"]),
                 value=got["value"],
@@ -761,17 +770,13 @@ class _Gpus:
 
 
 def _device(name: Any, major: Any, minor: Any, sms: Any, clock: Any, l2: Any) -> Device:
-    def told(value: Any) -> int | None:
-        return value if isinstance(value, int) and value > 0 else None
-
-    capability = (major, minor) if told(major) and isinstance(minor, int) else None
-    hertz = told(clock)
+    hertz = plausible(clock, _MOST_HERTZ)
     return Device(
         name=name if isinstance(name, str) and name else "unknown GPU",
-        compute_capability=capability,
-        sm_count=told(sms),
+        compute_capability=capability_of(major, minor),
+        sm_count=plausible(sms),
         sm_clock_hz=None if hertz is None else float(hertz),
-        l2_bytes=told(l2),
+        l2_bytes=plausible(l2, LARGEST_BYTES),
     )
 
 
@@ -803,6 +808,10 @@ def _link(op_process: Ns, op_id: Ns, call_process: Ns, call_id: Ns) -> Ids:
     return call
 
 
+def _events(columns: dict[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
+    return _sorted({**columns, "end": summable_ends(columns["start"], columns["end"])})
+
+
 def _sorted(columns: dict[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
     order = in_order(columns["start"], columns["end"])
     return columns if order is None else {name: column[order] for name, column in columns.items()}
@@ -821,6 +830,10 @@ def _graph(graph: Ns, node: Ns) -> Ns:
     return np.clip(np.where(graph > 0, graph, of_node), 0, 0x7FFFFFFF)
 
 
+def _size(bytes: Ns) -> Ns:
+    return np.clip(bytes, -1, LARGEST_BYTES)
+
+
 def _memory(kind: Ns) -> Ns:
     return np.where((kind < 0) | (kind > max(MemoryKind)), MemoryKind.UNKNOWN, kind)
 
@@ -831,16 +844,16 @@ def _pid(value: int) -> int:
 
 def _named_unit(label: str) -> tuple[str, str]:
     """A metric's name and unit: nsys writes "SMs Active [Throughput %]". It labels clocks MHz and stores Hz."""
-    found = _UNIT.fullmatch(label)
-    if found is None:
+    name, _, unit = label.rpartition(" [")
+    if not name or not unit.endswith("]"):
         return label, ""
-    name, unit = found.groups()
+    unit = unit[:-1]
     return name, "%" if unit.endswith("%") else "Hz" if unit == "MHz" else unit
 
 
 def _wall(start: Any, info: Mapping[str, str]) -> int | None:
     """The wall clock at time 0: the session's start, less what the export added to every time."""
-    if not isinstance(start, int) or not 0 < start < _FURTHEST:
+    if not isinstance(start, int) or not 0 < start < FARTHEST_NS:
         return None
     shift = info.get("EXPORT_CONFIG_TIME_SHIFT", "0")
     return start - int(shift) if re.fullmatch(r"-?\d{1,19}", shift) else None

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gputui.formats._arrow import int64_batches
+from gputui.formats.base import LONGEST_NAME
 from gputui.model.intervals import Ns
 from gputui.model.timeline import Ids
 
@@ -43,7 +44,7 @@ class Database:
         self._uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
         self._most_rows = path.stat().st_size
         self._connection = sqlite3.connect(self._uri, uri=True, check_same_thread=False)
-        self._connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+        self._connection.text_factory = _text
         self.columns: Mapping[str, Mapping[str, bool]] = {}
         """Per table its columns, and of each whether it may be NULL."""
         try:
@@ -148,6 +149,11 @@ class Database:
                         ]
         except (adbc_driver_manager.Error, OSError) as error:
             raise DamagedError(table) from error
+
+
+def _text(raw: bytes) -> str:
+    """A text of the file, its first characters where it is longer than any real one (4 bytes each at most)."""
+    return raw[: 4 * LONGEST_NAME].decode("utf-8", "replace")[:LONGEST_NAME]
 
 
 class Ahead(Generic[T]):

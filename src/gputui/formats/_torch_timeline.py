@@ -15,6 +15,7 @@ the correlation, ``fwdbwd`` has no place in a timeline), instants and counters. 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timezone
@@ -29,10 +30,11 @@ import numpy.typing as npt
 from gputui.errors import GputuiError
 from gputui.formats._chrome_trace import MALFORMED, Args, Event, Place, Trace, times
 from gputui.formats._nsys_tables import api_name
-from gputui.formats.base import Progress, rank_of
+from gputui.formats.base import LONGEST_NAME, Progress, capability_of, plausible, rank_of
 from gputui.model.device import Device
 from gputui.model.intervals import Ns
 from gputui.model.kernel import Dim3
+from gputui.model.limits import LARGEST_BYTES, summable, summable_ends
 from gputui.model.nesting import nest
 from gputui.model.report import NoMetrics, Notice, Report, Session
 from gputui.model.timeline import (
@@ -65,8 +67,8 @@ _DOMAINS = {"user_annotation": "", "cpu_op": "PyTorch", "operator": "PyTorch", "
 _TORCH = frozenset({*_DOMAINS, "cuda_runtime", "gpu_memcpy"})
 """Categories that Kineto alone writes."""
 
-_COPY = re.compile(r"Memcpy (\w+) \((.+?) -> (.+?)\)")
-_MEMSET = re.compile(r"Memset \((.+?)\)")
+_COPY = re.compile(r"Memcpy (\w+) \(([\w ]+) -> ([\w ]+)\)")
+_MEMSET = re.compile(r"Memset \(([\w ]+)\)")
 _COPIES = {
     "HtoD": (CopyKind.HOST_TO_DEVICE, "Host-to-Device"), "DtoH": (CopyKind.DEVICE_TO_HOST, "Device-to-Host"),
     "HtoA": (CopyKind.HOST_TO_ARRAY, "Host-to-Array"), "AtoH": (CopyKind.ARRAY_TO_HOST, "Array-to-Host"),
@@ -89,6 +91,9 @@ _EPOCH_NS = 10**18
 """A start beyond it (September 2001) counts from 1970: Kineto before it wrote ``baseTimeNanoseconds``."""
 _UNLINKED_SHARE = 0.01
 """Operations without the call that launched them, of all: worth a word beyond it."""
+_DEEPEST, _MOST_UNFINISHED = 1000, 100_000
+"""Events that have begun on a thread, and in all: more are left out. Stacks of calls are no deeper."""
+_MOST_REGISTERS = 1 << 14
 _MOST_CACHED = 1024
 _NO_ARGS = Args()
 
@@ -115,8 +120,8 @@ def read(path: Path, progress: Progress | None = None) -> Report:
     notices = []
     if trace.cut:
         notices.append(Notice("trace-cut", {"events": tables.count}))
-    if trace.skipped:
-        notices.append(Notice("trace-damaged", {"skipped": trace.skipped}))
+    if skipped := trace.skipped + tables.skipped:
+        notices.append(Notice("trace-damaged", {"skipped": skipped}))
     return Report(
         path=str(path),
         kind="torch",
@@ -143,12 +148,13 @@ class _Columns:
         self.count += len(batch[0])
 
     def in_order(self) -> list[npt.NDArray[Any]]:
-        """The columns by start, longer ones first, then as they came."""
+        """The columns by start, longer ones first, then as they came; durations can be summed."""
         columns = [
             np.concatenate([np.zeros(0, dtype=type), *(batch[place] for batch in self._batches)])
             for place, type in enumerate(self._types)
         ]
         self._batches.clear()
+        columns[1] = summable_ends(columns[0], columns[1])
         order = np.lexsort((-columns[1], columns[0]))
         return [column[order] for column in columns]
 
@@ -163,6 +169,9 @@ class _Tables:
         self._ranges = _Columns(np.int64, np.int64, np.int32, np.int32, np.int32, np.bool_)
         self._overhead = _Columns(np.int64, np.int64, np.int32, np.int32)
         self._begun: dict[tuple[Place, Place], list[Event]] = {}
+        self._unfinished = 0
+        self._too_deep: Counter[tuple[Place, Place]] = Counter()
+        self.skipped = 0
         self._categories: set[str] = set()
         self._annotated = False
         self._names: dict[str, int] = {}
@@ -188,13 +197,37 @@ class _Tables:
             elif event.ph == "M":
                 self._name(event)
             elif event.ph == "B":
-                self._begun.setdefault((event.pid, event.tid), []).append(event)
-            elif event.ph == "E" and self._begun.get((event.pid, event.tid)):
-                begin = self._begun[event.pid, event.tid].pop()
-                begin.dur = type(begin.ts)(event.ts) - begin.ts
-                by_category.setdefault(begin.cat, []).append(begin)
+                self._begin(event)
+            elif event.ph == "E":
+                whole = self._end(event)
+                if whole is not None:
+                    by_category.setdefault(whole.cat, []).append(whole)
         for category, some in by_category.items():
             self._add_category(category.lower(), some)
+
+    def _begin(self, event: Event) -> None:
+        thread = (event.pid, event.tid)
+        begun = self._begun.setdefault(thread, [])
+        if self._too_deep[thread] or len(begun) >= _DEEPEST or self._unfinished >= _MOST_UNFINISHED:
+            self._too_deep[thread] += 1
+            self.skipped += 1
+            return
+        begun.append(event)
+        self._unfinished += 1
+
+    def _end(self, event: Event) -> Event | None:
+        """The whole event that ends here."""
+        thread = (event.pid, event.tid)
+        if self._too_deep[thread]:
+            self._too_deep[thread] -= 1
+            return None
+        begun = self._begun.get(thread)
+        if not begun:
+            return None
+        self._unfinished -= 1
+        begin = begun.pop()
+        begin.dur = type(begin.ts)(event.ts) - begin.ts
+        return begin
 
     def _add_category(self, category: str, events: Sequence[Event]) -> None:
         self._categories.add(category)
@@ -245,6 +278,7 @@ class _Tables:
         name = event.args.name if event.args is not None else None
         if name is None:
             return
+        name = name[:LONGEST_NAME]
         if event.name == "process_name":
             self._process_names[event.pid] = name
         elif event.name == "thread_name":
@@ -297,7 +331,7 @@ class _Tables:
             detail=detail, graph=graph,
         )  # fmt: skip
         start, end, name, domain, thread, is_open = range_columns
-        end[is_open] = end_ns
+        end = summable_ends(start, np.where(is_open, end_ns, end))
         kind = np.full(len(start), RangeKind.PUSH_POP, dtype=np.uint8)
         kind, parent, depth = nest(start=start, end=end, kind=kind, thread=thread, domain=domain)
         ranges = Ranges(
@@ -430,14 +464,19 @@ def _shape(grid: Dim3 | None, block: Dim3 | None, registers: int | None, shared:
     def real(size: Dim3 | None) -> Dim3 | None:
         return size if size is not None and all(0 < one < 2**31 for one in size) else None
 
-    return LaunchShape(real(grid), real(block), registers, shared)
+    return LaunchShape(
+        real(grid),
+        real(block),
+        plausible(registers, _MOST_REGISTERS),
+        shared if shared is not None and 0 <= shared < 2**31 else None,
+    )
 
 
 def _transfers(rows: Sequence[tuple[int, CopyKind, MemoryKind, MemoryKind]]) -> Transfers:
     columns = np.array(rows, dtype=np.int64).reshape(len(rows), 4)
     bytes, kind, source, target = columns.T
     return Transfers(
-        bytes=bytes.copy(),
+        bytes=summable(np.clip(bytes, -1, LARGEST_BYTES), LARGEST_BYTES),
         kind=kind.astype(np.uint8),
         source=source.astype(np.uint8),
         target=target.astype(np.uint8),
@@ -451,9 +490,9 @@ def _gpus(devices: Sequence[Place], properties: Any) -> list[Gpu]:
         with suppress(*MALFORMED):
             found = msgspec.convert(one, _DeviceProperties, strict=False)
             told[found.id] = Device(
-                name=_printable(found.name),
-                compute_capability=None if found.major is None or found.minor is None else (found.major, found.minor),
-                sm_count=found.sm_count,
+                name=_printable(found.name[:LONGEST_NAME]),
+                compute_capability=capability_of(found.major, found.minor),
+                sm_count=plausible(found.sm_count),
             )
     numbers = [_number(device) for device in devices]
     return [Gpu(number, told.get(number, Device("unknown GPU"))) for number in numbers]

@@ -19,6 +19,9 @@ Progress = Callable[[int, int], bool]
 HEAD_BYTES = 65536
 """How much of a file a format may look at to recognise it."""
 
+LONGEST_NAME = 4096
+"""Characters that are kept of any text of a timeline's file; a demangled C++ name has some thousand at most."""
+
 
 class Format(Protocol):
     """One way to store a report."""
@@ -56,6 +59,17 @@ def device_of(metrics: Mapping[str, Metric], capability: tuple[int, int] | None 
         memory_bus_bits=whole("global_memory_bus_width"),
         l2_bytes=whole("l2_cache_size"),
     )
+
+
+def plausible(value: object, most: int = 1 << 20) -> int | None:
+    """A count that a file tells of a GPU; ``None`` where it is none that any GPU has."""
+    return value if isinstance(value, int) and 0 < value <= most else None
+
+
+def capability_of(major: object, minor: object) -> tuple[int, int] | None:
+    """The compute capability that a file tells, where it is one."""
+    known = plausible(major, 999)
+    return (known, minor) if known is not None and isinstance(minor, int) and 0 <= minor <= 99 else None
 
 
 _RANK = re.compile(r"rank[-_.=]?(\d{1,6})", re.IGNORECASE)

@@ -24,11 +24,13 @@ from typing import IO
 from gputui.errors import GputuiError
 from gputui.formats import nsys_sqlite
 from gputui.formats.base import Progress
-from gputui.model.report import Report
+from gputui.model.report import Notice, Report
 
 kind = "nsys"
 MAGIC = b"NVIDIA Tegra Profiler"
 
+_MOST_HEAD = 1 << 20
+"""Bytes of a report that are searched for its session; it stands in the first 16 KiB."""
 _MOST_FILES = 20
 _MOST_BYTES = 5 * 10**9
 _STALL_S = 300.0
@@ -54,7 +56,10 @@ def open(path: Path, progress: Progress | None = None) -> Report:
     beside = path.with_suffix(".sqlite")
     if _is_export_of(beside, path):
         with contextlib.suppress(GputuiError):
-            return nsys_sqlite.open_export(beside, path, progress)
+            report = nsys_sqlite.open_export(beside, path, progress)
+            if not _session_of(beside):
+                report.notices.append(Notice("export-beside", {"file": beside.name}))
+            return report
 
     def converting(done: int, total: int) -> bool:
         return progress is None or progress(done, 2 * total)
@@ -62,7 +67,17 @@ def open(path: Path, progress: Progress | None = None) -> Report:
     def reading(done: int, total: int) -> bool:
         return progress is None or progress(total + done, 2 * total)
 
-    return nsys_sqlite.open_export(_converted(path, converting), path, reading)
+    export, is_new = _converted(path, converting)
+    if not is_new:
+        with contextlib.suppress(GputuiError):
+            report = nsys_sqlite.open_export(export, path, reading)
+            if not report.truncated:
+                return report
+            report.close()
+        # What is wrong with a file of the cache is not wrong with the user's.
+        _drop(export)
+        export, _ = _converted(path, converting)
+    return nsys_sqlite.open_export(export, path, reading)
 
 
 def export_at_hand(path: Path) -> Path | None:
@@ -72,18 +87,26 @@ def export_at_hand(path: Path) -> Path | None:
         return beside
     nsys = find_nsys()
     cached = None if nsys is None else _place_in_cache(path, nsys)
-    return cached if cached is not None and cached.is_file() else None
+    return cached if cached is not None and nsys_sqlite.is_whole(cached) else None
 
 
 def _is_export_of(export: Path, path: Path) -> bool:
+    """Whether it is an export of the report: of its session, or newer where the export does not tell its session."""
+    if not nsys_sqlite.is_whole(export):
+        return False
+    session = _session_of(export)
     try:
-        with export.open("rb") as file:
-            return (
-                nsys_sqlite.recognises(file.read(len(nsys_sqlite.MAGIC)))
-                and export.stat().st_mtime >= path.stat().st_mtime
-            )
+        if session:
+            with path.open("rb") as file:
+                return session in file.read(_MOST_HEAD)
+        return export.stat().st_mtime >= path.stat().st_mtime
     except OSError:
         return False
+
+
+def _session_of(export: Path) -> bytes:
+    """The id of the profiling session that nsys has written near the start of reports and into exports since 2023."""
+    return nsys_sqlite.capture_info(export).get("PROFILING_SESSION_UUID", "").encode()
 
 
 def find_nsys() -> str | None:
@@ -106,43 +129,66 @@ def _by_hand(path: Path) -> str:
     )
 
 
-def _converted(path: Path, progress: Progress) -> Path:
-    """The export of this report in the cache, made if it is not there."""
+def _converted(path: Path, progress: Progress) -> tuple[Path, bool]:
+    """The export of this report in the cache, and whether it had to be made."""
     nsys = find_nsys()
     if nsys is None:
         raise GputuiError(str(path), "is read by nsys, which is not installed here", _by_hand(path))
     export = _place_in_cache(path, nsys)
+    if export is None:
+        raise GputuiError(
+            str(path),
+            "cannot be converted: there is no folder for its export (no absolute path in XDG_CACHE_HOME or HOME)",
+            "Set XDG_CACHE_HOME to a folder with room",
+        )
     folder = export.parent
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if export.is_file():
+        if nsys_sqlite.is_whole(export):
             # The last used go last.
             with contextlib.suppress(OSError):
                 os.utime(export)
-            return export
+            return export, False
+        _drop(export)
         draft = export.with_name(f"{export.stem}.{os.getpid()}.draft")
         try:
             _run(nsys, path, draft, progress)
+            if not nsys_sqlite.is_whole(draft):
+                # nsys ends with status 0 on a full disk, too.
+                raise _no_room(path, folder, "nsys wrote no whole export; is the disk full?")
             draft.replace(export)
         finally:
             for leftover in folder.glob(f"{draft.name}*"):
-                leftover.unlink(missing_ok=True)
+                _drop(leftover)
         _tidy(folder, export)
     except OSError as error:
         raise _no_room(path, folder, error.strerror or str(error)) from error
-    return export
+    return export, True
 
 
-def _place_in_cache(path: Path, nsys: str) -> Path:
+def _drop(export: Path) -> None:
+    """Remove what is in the place of an export in the cache."""
+    if export.is_dir() and not export.is_symlink():
+        shutil.rmtree(export)
+    else:
+        export.unlink(missing_ok=True)
+
+
+def _place_in_cache(path: Path, nsys: str) -> Path | None:
+    cache = _cache()
+    if cache is None:
+        return None
     status = path.stat()
     key = f"{path.resolve()}\0{status.st_size}\0{status.st_mtime_ns}\0{_version(nsys)}"
-    return _cache() / f"{hashlib.sha256(os.fsencode(key)).hexdigest()[:32]}.sqlite"
+    return cache / f"{hashlib.sha256(os.fsencode(key)).hexdigest()[:32]}.sqlite"
 
 
-def _cache() -> Path:
-    home = os.environ.get("XDG_CACHE_HOME")
-    # The specification: what is not absolute is to be ignored.
-    return (Path(home) if home and os.path.isabs(home) else Path.home() / ".cache") / "gputui" / "nsys"
+def _cache() -> Path | None:
+    """Where exports are kept; ``None`` where no folder is known. The specification: a relative path is ignored."""
+    for home, below in ((os.environ.get("XDG_CACHE_HOME", ""), ""), (os.path.expanduser("~"), ".cache")):
+        if os.path.isabs(home):
+            return Path(home) / below / "gputui" / "nsys"
+    return None
 
 
 def _no_room(path: Path, folder: Path, why: str) -> GputuiError:

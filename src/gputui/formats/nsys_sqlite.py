@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -29,6 +30,9 @@ _NOTHING = re.compile(r"^No .* events collected", re.IGNORECASE)
 """What nsys says of each kind of event that a program simply does not have."""
 _ERROR = 3
 _MOST_UNLINKED = 0.01
+_HEADER_BYTES, _WAL_HEADER_BYTES = 100, 32
+_JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
+"""A journal begins with it until its write has ended."""
 
 
 def recognises(head: bytes) -> bool:
@@ -48,6 +52,10 @@ def open_export(path: Path, origin: Path, progress: Progress | None) -> Report:
 
     with _database(path) as database:
         contents = read(database, origin, rank_of(origin), progress)
+    notices = list(_notices(contents))
+    unseen = _unseen(path)
+    if unseen is not None:
+        notices.append(Notice("rows-unseen", {"file": unseen.name, "command": _finish(path)}))
     timeline = contents.timeline
     if contents.damaged and not any(map(len, (timeline.ops, timeline.calls, timeline.ranges, timeline.os_calls))):
         raise _lost(path)
@@ -59,7 +67,7 @@ def open_export(path: Path, origin: Path, progress: Progress | None) -> Report:
         source=NoMetrics(),
         tool_version=file_of_it.tool_version,
         truncated=bool(contents.damaged),
-        notices=list(_notices(contents)),
+        notices=notices,
         session=_session(file_of_it),
         timeline=replace(timeline, lacks=tuple(lacks(timeline))),
     )
@@ -107,10 +115,74 @@ def _database(path: Path) -> Iterator[Database]:
         raise foreign.unknown(path, head) from error
     try:
         if not TABLES & database.columns.keys():
+            unseen = _unseen(path)
+            if unseen is not None:
+                raise GputuiError(
+                    str(path),
+                    f"holds no table of nsys yet: what was written is still in {unseen.name}",
+                    f"Run {_finish(path)}, or export it again",
+                )
             raise foreign.unknown(path, head)
         yield database
     finally:
         database.close()
+
+
+def is_whole(path: Path) -> bool:
+    """Whether there is an export of nsys at ``path`` without its end missing."""
+    try:
+        if not path.is_file():
+            return False
+        with path.open("rb") as file:
+            head = file.read(_HEADER_BYTES)
+        if not recognises(head) or path.stat().st_size < _size_told(head):
+            return False
+        with _database(path):
+            return True
+    except (OSError, GputuiError):
+        return False
+
+
+def _size_told(head: bytes) -> int:
+    """The size in bytes that an SQLite file's header tells; 0 where it is not told (https://sqlite.org/fileformat.html,
+    1.3)."""
+    if len(head) < _HEADER_BYTES or head[24:28] != head[92:96]:
+        return 0
+    page_bytes = int.from_bytes(head[16:18], "big")
+    return int.from_bytes(head[28:32], "big") * (65536 if page_bytes == 1 else page_bytes)
+
+
+def capture_info(path: Path) -> dict[str, str]:
+    """What nsys says of the capture in the export at ``path``; empty where it says nothing or is no export."""
+    from gputui.formats._sqlite_columns import DamagedError
+
+    info: dict[str, str] = {}
+    with suppress(OSError, GputuiError, DamagedError), _database(path) as database:
+        for name, value in database.rows("META_DATA_CAPTURE", ("name", "value")):
+            if isinstance(name, str) and isinstance(value, str):
+                info[name] = value
+    return info
+
+
+def _unseen(path: Path) -> Path | None:
+    """The file beside a database that holds what is not yet in it: its write-ahead log, or the journal of a write that
+    did not end."""
+    for suffix, least in (("-wal", _WAL_HEADER_BYTES + 1), ("-journal", len(_JOURNAL_MAGIC))):
+        beside = path.with_name(path.name + suffix)
+        with suppress(OSError):
+            if not beside.is_file() or beside.stat().st_size < least:
+                continue
+            if suffix == "-wal":
+                return beside
+            with beside.open("rb") as file:
+                if file.read(len(_JOURNAL_MAGIC)) == _JOURNAL_MAGIC:
+                    return beside
+    return None
+
+
+def _finish(path: Path) -> str:
+    """The command that brings into a database what lies beside it."""
+    return f"sqlite3 {shlex.quote(path.name)} 'PRAGMA wal_checkpoint(TRUNCATE)'"
 
 
 def _lost(path: Path) -> GputuiError:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from gputui.model.limits import FARTHEST_NS, LARGEST_BYTES, summable, summable_ends
 from gputui.model.report import Notice
 from gputui.model.timeline import Events, Ids, OpKind, Samples, Timeline, Transfers, in_order
 
@@ -19,19 +20,15 @@ E = TypeVar("E", bound=Events)
 def merge(timelines: Sequence[Timeline]) -> Timeline:
     """All of them on the clock of the one that starts first, whose times stay as they are.
 
-    Where every file tells the wall clock they stand as they ran; else each starts at 0, and ``lacks`` says so.
+    Where every file tells the wall clock, and no two lie 73 years apart, they stand as they ran; else each starts at 0,
+    and ``lacks`` says so.
     ``SourceFile.shift_ns`` is what was added to the times of a file. Names that are equal are one; links between tables
     and places in lists are those of the whole.
     """
     if len(timelines) == 1:
         return timelines[0]
-    walls = [_wall(one) for one in timelines]
-    told = [wall for wall in walls if wall is not None]
-    if len(told) == len(timelines):
-        _, base = min((wall + one.start_ns, wall) for wall, one in zip(told, timelines, strict=True))
-        shifts = [wall - base for wall in told]
-    else:
-        shifts = [-one.start_ns for one in timelines]
+    aligned = _aligned(timelines)
+    shifts = aligned or [-one.start_ns for one in timelines]
 
     names: dict[str, int] = {}
     places = [np.array([names.setdefault(name, len(names)) for name in one.names], dtype=np.int32) for one in timelines]
@@ -84,12 +81,7 @@ def merge(timelines: Sequence[Timeline]) -> Timeline:
         ),
         shapes=tuple(shape for part in parts for shape in part.of.shapes),
         ops=ops,
-        transfers=Transfers(
-            **{
-                column.name: np.concatenate([getattr(part.of.transfers, column.name) for part in parts])
-                for column in fields(Transfers)
-            }
-        ),
+        transfers=_transfers(parts),
         calls=calls,
         os_calls=_joined([part.calls(part.of.os_calls) for part in parts])[0],
         ranges=replace(ranges, parent=parent),
@@ -101,10 +93,23 @@ def merge(timelines: Sequence[Timeline]) -> Timeline:
             for counter in part.of.counters
         ),
         samples=_samples(parts),
-        lacks=_lacks(parts, len(told) == len(timelines)),
+        lacks=_lacks(parts, aligned is not None),
         start_ns=min(part.of.start_ns + part.shift for part in parts),
         end_ns=max(part.of.end_ns + part.shift for part in parts),
     )
+
+
+def _aligned(timelines: Sequence[Timeline]) -> list[int] | None:
+    """What to add to the times of each so that all stand as they ran; ``None`` where their files do not tell."""
+    walls = [_wall(one) for one in timelines]
+    told = [wall for wall in walls if wall is not None]
+    if len(told) < len(timelines):
+        return None
+    _, base = min((wall + one.start_ns, wall) for wall, one in zip(told, timelines, strict=True))
+    shifts = [wall - base for wall in told]
+    start = min(one.start_ns + shift for one, shift in zip(timelines, shifts, strict=True))
+    end = max(one.end_ns + shift for one, shift in zip(timelines, shifts, strict=True))
+    return shifts if end - start <= FARTHEST_NS and end <= FARTHEST_NS else None
 
 
 def _wall(timeline: Timeline) -> int | None:
@@ -194,12 +199,21 @@ def _joined(tables: Sequence[E]) -> tuple[E, list[Ids]]:
             for column in fields(tables[0])
         },
     )
+    one = replace(one, end=summable_ends(one.start, one.end))
     order = in_order(one.start, one.end)
     rows = np.arange(len(one), dtype=np.int32)
     if order is not None:
         one = one.take(order)
         rows[order] = np.arange(len(one), dtype=np.int32)
     return one, np.split(rows, np.cumsum([len(table) for table in tables])[:-1])
+
+
+def _transfers(parts: Sequence[_Part]) -> Transfers:
+    columns = {
+        column.name: np.concatenate([getattr(part.of.transfers, column.name) for part in parts])
+        for column in fields(Transfers)
+    }
+    return Transfers(**{**columns, "bytes": summable(columns["bytes"], LARGEST_BYTES)})
 
 
 def _samples(parts: Sequence[_Part]) -> Samples | None:
