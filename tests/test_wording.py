@@ -556,7 +556,7 @@ def test_the_language_is_the_locales(
     assert language_of_locale() == language
 
 
-TAGS = {"product", "attention", "inductor", "library", "half"}
+TAGS = {"product", "attention", "inductor", "library", "half", "fused-optimizer", "pinned"}
 
 
 def actions_for(id: str, level: ReaderLevel, *tags: str, variant: str = "") -> tuple[str, ...]:

@@ -57,7 +57,7 @@ class _Formatter(string.Formatter):
 _FORMATTER = _Formatter()
 
 
-_CONDITION = re.compile(r"\[([a-z, !]+)\] ")
+_CONDITION = re.compile(r"\[([a-z, !-]+)\] ")
 """Before an action: ``[product, !library]`` where it is for products that are no library's."""
 
 
@@ -155,7 +155,7 @@ class Wording:
         return self.text(f"notice.{notice.id}", **notice.params)
 
     def glossary(self) -> Mapping[str, Mapping[str, str]]:
-        """Term id → ``term`` and ``text``."""
+        """Term id → ``term``, ``text``, and for words of timelines ``of``."""
         table: Mapping[str, Mapping[str, str]] = self._table["glossary"]
         return table
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from gputui.analysis.kernel_names import (
@@ -347,3 +349,25 @@ def test_most_tensor_instructions_decide_and_win_over_the_name() -> None:
 )  # fmt: skip
 def test_the_short_name_of_a_function(demangled: str, short: str) -> None:
     assert short_name(demangled) == short
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        "cutlass gemm_" + "gemm_" * 1000,
+        "cutlass_80_tensorop_sgemm_" + "_1x1" * 1000,
+        "triton_poi_fused_" + "a_" * 2000,
+        "vectorized_elementwise_kernel at::native::" + "kernelcuda" * 400,
+        "volta_" * 700,
+        "double " * 600,
+        "s1688gemm_" * 400,
+        "_Z" + "1a" * 2000,
+    ],
+)
+def test_hostile_names_take_no_time(hostile: str) -> None:
+    identify("compiles", "the patterns")
+    begin = time.perf_counter()
+    for number in range(20):
+        identify(f"{number} {hostile}", f"{hostile}{number}")
+        identify(hostile, f"{hostile} {number}")
+    assert time.perf_counter() - begin < 1

@@ -7,8 +7,8 @@ import re
 import pytest
 from timeline_builder import MS, US, Program
 
-from gputui.analysis.ncu_command import program_of
-from gputui.analysis.timeline_kernels import KernelShare, kernel_shares
+from gputui.analysis.ncu_command import is_python, program_of, stand_in_of
+from gputui.analysis.timeline_kernels import LEAST_BOUND, KernelShare, kernel_shares
 from gputui.analysis.timeline_rules.steady import SteadyState
 from gputui.model.timeline import SourceFile
 
@@ -75,6 +75,55 @@ def test_a_program_that_is_not_told_has_a_stand_in() -> None:
     program = Program(command=None)
     program.kernel(0, MS, "gemm")
     assert share_of(program, "gemm").command[-2:] == ("python", "train.py")
+
+
+@pytest.mark.parametrize(
+    ("process", "program"),
+    [
+        ("testqo", ("./testqo",)),
+        ("/opt/app/solve", ("/opt/app/solve",)),
+        ("python3.11", ("python", "train.py")),
+        ("", ("python", "train.py")),
+    ],
+)
+def test_the_stand_in_is_the_process_where_the_file_names_it(process: str, program: tuple[str, ...]) -> None:
+    told = Program(command=None, process=process)
+    told.kernel(0, MS, "gemm")
+    command = share_of(told, "gemm").command
+    assert command[command.index("-o") + 2 :] == program
+    assert stand_in_of(command) == " ".join(program)
+
+
+@pytest.mark.parametrize(
+    ("process", "command", "kind", "answer"),
+    [
+        ("python3", None, "nsys", True),
+        ("app", "torchrun --nproc 2 train.py", "nsys", True),
+        ("", None, "torch", True),
+        ("app", None, "nsys", False),
+        ("", None, "nsys", None),
+    ],
+)
+def test_whether_the_program_is_one_of_python(
+    process: str, command: str | None, kind: str, answer: bool | None
+) -> None:
+    assert is_python(Program(process=process, command=command, kind=kind).timeline()) is answer
+
+
+def test_a_kernel_that_gains_next_to_nothing_deserves_no_look() -> None:
+    """Of 10 ms a kernel runs for 9.5 and another one for 0.4: without that one it is 1.04 times as fast."""
+    program = Program()
+    for step in range(20):
+        start = step * 10 * MS
+        program.kernel(start, start + 9_500 * US, "long")
+        program.kernel(start + 9_500 * US, start + 9_900 * US, "short")
+    long, short = kernel_shares(SteadyState(program.facts()))
+    assert (long.deserves, short.deserves) == (True, False)
+    assert short.amdahl == pytest.approx(10 / 9.6, rel=0.01)
+    for number in range(40):
+        program.kernel(number * 10 * MS, number * 10 * MS + 300 * US, f"tiny_{number}")
+    for share in kernel_shares(SteadyState(program.facts())):
+        assert not share.deserves or share.amdahl is None or share.amdahl >= LEAST_BOUND
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from gputui.analysis.nvtx import RangeNode
+from gputui.analysis.nvtx import DEEPEST, RangeNode
 from gputui.analysis.timeline import TimelineFacts
 from gputui.model.device import Device
 from gputui.model.timeline import (
@@ -228,3 +229,23 @@ def test_start_end_ranges_that_overlap_count_no_nanosecond_twice(seed: int) -> N
     for node in TimelineFacts(timeline).range_tree:
         mine = np.logical_or.reduce([_launched_by(timeline, row) for row in node.rows.tolist()])
         assert node.busy_ns == _union(ops.start[mine], ops.end[mine])
+
+
+def test_ranges_nested_without_end_cost_no_more_than_they_say() -> None:
+    """Forty thousand around one another: the innermost levels are in the numbers of what encloses them."""
+    timeline = random_timeline(0)
+    ranges = timeline.ranges
+    count = 40_000
+    deep = Ranges(
+        start=np.zeros(count, dtype=np.int64), end=np.full(count, 1000, dtype=np.int64),
+        name=np.zeros(count, dtype=np.int32), kind=np.full(count, RangeKind.PUSH_POP, dtype=np.uint8),
+        domain=np.full(count, -1, dtype=np.int32), thread=np.zeros(count, dtype=np.int32),
+        end_thread=np.zeros(count, dtype=np.int32), parent=np.arange(-1, count - 1, dtype=np.int32),
+        depth=np.minimum(np.arange(count), 32_767).astype(np.int16), is_open=np.zeros(count, dtype=bool),
+    )  # fmt: skip
+    assert len(ranges) < count
+    facts = TimelineFacts(replace(timeline, ranges=deep))
+    nodes = list(_walk(facts.range_tree))
+    assert [len(node.path) for node in nodes] == list(range(1, DEEPEST + 1))
+    assert {node.kernels for node in nodes} == {int(facts.projection.kernels[0])}
+    assert len(facts.range_path(count - 1)) == DEEPEST

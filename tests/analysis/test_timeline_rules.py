@@ -117,6 +117,38 @@ def interpreted(**options: str) -> Program:
     return program
 
 
+def in_operators(where: str = "PyTorch") -> Program:
+    """As PyTorch's profiler records it: a kernel of 600 µs, then 300 µs of which an operator fills 240, a range of the
+    program's own, a CUDA call, or nothing."""
+    program = Program(kind="torch", command=None)
+    program.range(0, 10 * US, "aten::empty", domain="PyTorch")
+    for number in range(500):
+        start = number * 900 * US
+        program.kernel(start, start + 600 * US, f"kernel_{number % 5}")
+        if where in ("PyTorch", "own"):
+            program.range(
+                start + 630 * US, start + 870 * US, "aten::mm", domain="PyTorch" if where == "PyTorch" else None
+            )
+        elif where == "call":
+            program.range(start + 630 * US, start + 870 * US, "aten::mm", domain="PyTorch")
+            program.call(start + 640 * US, start + 860 * US, "cudaFuncGetAttributes")
+    return program
+
+
+def not_keeping_up(own_code: int) -> Program:
+    """Each step of 1 ms: ten kernels of 20 µs, each 15 µs after the one before; then ``own_code`` ns of the thread's
+    own code with the GPU idle; then the GPU works for all but the last 10 µs."""
+    program = Program()
+    for step in range(300):
+        start = step * MS
+        program.os_call(start + US, start + 2 * US, "ioctl")
+        for number in range(10):
+            begin = start + number * 35 * US
+            program.kernel(begin, begin + 20 * US, f"kernel_{number}")
+        program.kernel(start + 335 * US + own_code, start + 990 * US, "kernel_10")
+    return program
+
+
 def synchronising(*, queued: bool = False) -> Program:
     """200 µs of work, a wait for it, and 80 µs until the next kernel runs; or with the next kernel queued already."""
     program = Program()
@@ -359,7 +391,10 @@ VARIANTS: Mapping[str, Callable[[], Program]] = {
     "idle: code in a range": lambda: saving(None),
     "idle: several GPUs": lambda: two_gpus(7 * MS),
     "idle: no calls": lambda: _without_calls(),
+    "idle: code of a range between others": lambda: loading("write", range_name="save"),
     "launches: queued": lambda: launches(queued=True),
+    "launches: the CPU does not keep up": lambda: not_keeping_up(110 * US),
+    "python: PyTorch's operators": lambda: in_operators(),
     "input: reading in a range": lambda: loading(range_name="next_batch"),
     "input: waiting for another thread": lambda: loading("pthread_cond_wait"),
     "pageable: harmless": lambda: copying(MemoryKind.PAGEABLE, time=10 * US, size=1000),
@@ -549,6 +584,90 @@ def test_tiny_kernels_are_held_up_by_launches() -> None:
     assert graph in diagnosis.further
 
 
+def test_the_cpus_own_code_between_launches_is_counted_with_them() -> None:
+    """Of 1 ms 145 µs are gaps between launches and 110 µs are the CPU's own code: one finding tells of both."""
+    diagnosis = diagnosed(not_keeping_up(110 * US))
+    finding = found(diagnosis, "launch-bound-timeline")
+    assert finding.params["share_pct"] == pytest.approx(25.5, abs=0.1)
+    assert finding.max_speedup == pytest.approx(1 / (1 - 0.255), rel=0.005)
+    assert diagnosis.explained["python-overhead"] == "launch-bound-timeline"
+    assert finding.variant == "cpu+longer"
+    assert "does not launch fast enough" in wording("en").timeline_verdict(diagnosis.verdict)
+
+
+def test_code_that_takes_longer_than_launches_is_told_apart() -> None:
+    diagnosis = diagnosed(not_keeping_up(300 * US))
+    launch, code = (found(diagnosis, id) for id in ("launch-bound-timeline", "python-overhead"))
+    for finding in (launch, code):
+        assert finding.max_speedup == pytest.approx(1 / (1 - finding.params["share_pct"] / 100), rel=0.01)
+    assert launch.params["share_pct"] == pytest.approx(14.5, abs=0.1)
+    assert code.params["share_pct"] == pytest.approx(30, abs=0.1)
+    assert "python-overhead" not in diagnosis.explained
+    # One launch of all spares both.
+    assert found(diagnosis, "no-cuda-graph").params["share_pct"] == pytest.approx(44.5, abs=0.1)
+
+
+def test_pytorchs_operators_in_a_gap_are_the_programs_own_code() -> None:
+    diagnosis = diagnosed(in_operators())
+    finding = found(diagnosis, "python-overhead")
+    assert finding.params["share_pct"] == pytest.approx(100 / 3, abs=0.2)
+    assert finding.params["operators_pct"] == pytest.approx(80, abs=0.5)
+    assert finding.variant.startswith("operators")
+    assert diagnosis.main[0] is finding
+    assert "record_shapes" in wording("en").finding(finding).verify
+    between = found(diagnosed(in_operators("own")), "python-overhead")
+    assert between.params["operators_pct"] == pytest.approx(0, abs=0.1)
+    assert between.confidence < finding.confidence
+    for where in ("call", "nothing"):
+        assert "python-overhead" not in ids(diagnosed(in_operators(where)))
+
+
+def test_one_rank_alone_may_be_waiting_for_another_one() -> None:
+    alone, both = found(diagnosed(communicating()), "exposed-communication"), diagnosed(two_ranks(100 * US))
+    assert alone.variant == "alone"
+    assert alone.confidence <= 0.5
+    for level in READER_LEVELS:
+        assert "gputui open rank*.sqlite" in wording("en").finding(alone).actions[level][0]
+    assert found(both, "exposed-communication").variant == ""
+
+
+def test_the_sentence_tells_the_busy_share_of_the_gpu_that_it_names() -> None:
+    """The second GPU is less busy; the first one copies more within its memory."""
+    program = Program(gpus=2)
+    for step in range(STEPS):
+        start = step * 10 * MS
+        program.range(start, start + 9_999 * US, f"step {step}")
+        for gpu, first, last in ((0, 6_000 * US, 9_900 * US), (1, 6_400 * US, 8_900 * US)):
+            program.kernel(start + 10 * US, start + first, stream=gpu, called=start + 2 * US)
+            program.copy(
+                start + first, start + last, 1 << 24, CopyKind.DEVICE_TO_DEVICE, stream=gpu, called=start + 5 * US
+            )
+    diagnosis = diagnosed(program)
+    assert diagnosis.verdict.id == "device-copies"
+    assert diagnosis.verdict.params["gpu"] == "0"
+    assert diagnosis.verdict.params["busy_pct"] == pytest.approx(100 * diagnosis.facts.busy_share(0), abs=0.01)
+    assert diagnosis.facts.busy_share(0) > diagnosis.facts.busy_share(1) + 0.05
+
+
+FUSED = "multi_tensor_apply_kernel<FusedOptimizerTensorListMetadata<4>, FusedAdamMathFunctor<float>>"
+FOREACH = "multi_tensor_apply_kernel<TensorListMetadata<1>, BinaryOpScalarFunctor<float>>"
+
+
+@pytest.mark.parametrize(("name", "is_fused"), [(FUSED, True), (FOREACH, False), ("gemm", False)])
+def test_no_advice_is_given_for_what_is_done_already(name: str, is_fused: bool) -> None:
+    program = launches()
+    program.kernel(90 * MS, 91 * MS, name)
+    diagnosis = diagnosed(program)
+    assert ("fused-optimizer" in diagnosis.tags) == is_fused
+    text = wording("en").finding(found(diagnosis, "launch-bound-timeline"), diagnosis.tags)
+    assert any("fused=True" in action for action in text.actions["pytorch"]) != is_fused
+
+
+@pytest.mark.parametrize("memory", [MemoryKind.PINNED, MemoryKind.PAGEABLE])
+def test_pinned_memory_is_not_advised_where_it_is_used(memory: MemoryKind) -> None:
+    assert ("pinned" in diagnosed(copying(memory)).tags) == (memory == MemoryKind.PINNED)
+
+
 def test_operations_queued_before_the_gap_are_the_gpus_own_pace() -> None:
     assert found(diagnosed(launches(queued=True)), "launch-bound-timeline").variant == "queued"
 
@@ -703,3 +822,11 @@ def test_no_bound_of_waiting_goes_beyond_the_busy_time(name: str) -> None:
         for finding in diagnosis.findings:
             if finding.family in ("idle", "waiting") and finding.max_speedup is not None:
                 assert finding.max_speedup <= bound * 1.001, finding.id
+
+
+def test_copies_whose_sizes_are_not_in_the_file_get_no_bytes_and_no_rate() -> None:
+    finding = found(diagnosed(copying(MemoryKind.PAGEABLE, size=-1)), "pageable-copies")
+    assert finding.variant == "unsized"
+    assert (finding.params["bytes"], finding.params["rate"]) == (None, None)
+    assert "–" not in wording("en").finding(finding).why
+    assert "small-copies" not in ids(diagnosed(many_copies(-1)))

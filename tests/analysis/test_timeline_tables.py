@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,15 @@ import pytest
 import gputui
 from gputui.analysis.timeline import TimelineFacts
 from gputui.analysis.timeline_diagnosis import TimelineDiagnosis
-from gputui.analysis.timeline_tables import condensed, copies, matching, ranges_of_ops, select, select_ops
+from gputui.analysis.timeline_tables import (
+    _PARTICULARS,
+    condensed,
+    copies,
+    matching,
+    ranges_of_ops,
+    select,
+    select_ops,
+)
 from gputui.model.device import Device
 from gputui.model.timeline import (
     Calls,
@@ -95,6 +104,13 @@ def test_the_outermost_ranges_that_match_are_chosen(diagnosis: TimelineDiagnosis
     assert matching(nodes, re.compile("backward")) == ()
 
 
+def test_a_path_matches_as_it_is_shown_too(diagnosis: TimelineDiagnosis) -> None:
+    """With ``#`` for the numbers, under which ranges are listed."""
+    nodes = diagnosis.facts.range_tree
+    found = matching(nodes, re.compile("^ProfilerStep#/forward$"))
+    assert {node.path for node in found} == {(f"ProfilerStep#{step}", "forward") for step in range(8)}
+
+
 def test_nvtx_chooses_what_the_ranges_launched(diagnosis: TimelineDiagnosis) -> None:
     chosen = select(diagnosis, nvtx=re.compile("#[0-2]/forward"))
     assert [(share.kernel.demangled, share.group.count, share.group.total_ns) for share in chosen.kernels] == [
@@ -133,7 +149,7 @@ def test_ranges_that_differ_in_numbers_alone_are_one(diagnosis: TimelineDiagnosi
     assert step.kernels == 3 * STEPS
     assert step.busy_ns == STEPS * 350_000
     data, forward = condensed(step.children)
-    assert (data.name, data.count, data.kernels, data.idle_share) == ("data", STEPS, 0, None)
+    assert (data.name, data.count, data.kernels, data.idle_share) == ("data", STEPS, 0, 1.0)
     assert (forward.name, forward.count, forward.kernels, forward.cpu_ns) == (
         "forward",
         STEPS,
@@ -230,3 +246,9 @@ def test_an_operation_without_call_or_ranges_is_in_none(tmp_path: Path) -> None:
     assert ranges_of_ops(facts_of(write_trace(tmp_path / "a.json", kernel))).tolist() == [-1]
     around = whole("step", "user_annotation", 0, 100)
     assert ranges_of_ops(facts_of(write_trace(tmp_path / "b.json", [*kernel, around]))).tolist() == [-1]
+
+
+def test_hostile_range_names_take_no_time() -> None:
+    begin = time.perf_counter()
+    assert _PARTICULARS.sub("", "aten::mm" + ", seq = " * 100_000 + "\nx") == "aten::mm"
+    assert time.perf_counter() - begin < 1

@@ -116,11 +116,11 @@ class Program:
     def overhead(self, start: int, end: int, thread: int = 0) -> None:
         self._add("overhead", start, end, "CUPTI buffer flush", thread=thread)
 
-    def range(self, start: int, end: int, name: str, thread: int = 0) -> None:
+    def range(self, start: int, end: int, name: str, thread: int = 0, domain: str | None = None) -> None:
         """A push/pop range; what encloses it on the same thread is its parent."""
         self._add(
-            "ranges", start, end, name, kind=RangeKind.PUSH_POP, domain=-1, thread=thread, end_thread=thread,
-            is_open=False,
+            "ranges", start, end, name, kind=RangeKind.PUSH_POP, domain=-1 if domain is None else self.name(domain),
+            thread=thread, end_thread=thread, is_open=False,
         )  # fmt: skip
 
     def counter(self, name: str, times: Any, values: Any, gpu: int = 0) -> None:
@@ -189,6 +189,7 @@ def _nested(rows: list[Row]) -> list[Row]:
             one
             for one in range(place)
             if rows[one]["thread"] == row["thread"]
+            and rows[one]["domain"] == row["domain"]
             and rows[one]["end"] >= row["end"]
             and rows[one]["end"] > row["start"]
         ]

@@ -12,6 +12,7 @@ import pytest
 from gputui.analysis.timeline import TimelineFacts
 from gputui.formats import open_report
 from gputui.formats.nsys_rep import find_nsys
+from gputui.formats.nsys_sqlite import kernel_sums
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 KERNELS = 2_500
@@ -53,7 +54,10 @@ def test_nsys_sums_its_kernels_alike(generated: Path) -> None:
     assert timeline is not None
     command = [str(find_nsys()), "stats", "--report", "cuda_gpu_kern_sum", "--format", "csv", str(generated)]
     output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    rows = csv.DictReader(output[output.index("Time (%)") :].splitlines())
+    rows = list(csv.DictReader(output[output.index("Time (%)") :].splitlines()))
     theirs = {row["Name"]: (int(row["Instances"]), int(row["Total Time (ns)"])) for row in rows}
     ours = {timeline.name(one.name): (one.count, one.total_ns) for one in TimelineFacts(timeline).kernels}
     assert ours == theirs
+    assert {one.name: (one.count, one.total_ns) for one in kernel_sums(generated)} == theirs
+    spans = {row["Name"]: (int(row["Min (ns)"]), int(row["Max (ns)"])) for row in rows}
+    assert {one.name: (one.min_ns, one.max_ns) for one in kernel_sums(generated)} == spans

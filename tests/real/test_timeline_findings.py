@@ -125,6 +125,20 @@ def test_every_word_about_the_public_captures_is_filled(reports: Path) -> None:
     assert told >= 15
 
 
+def test_pytorchs_own_work_between_launches_leads_where_calls_of_the_system_are_not_traced(reports: Path) -> None:
+    diagnosis = diagnosed(reports / "torch/facebookresearch__HolisticTraceAnalysis__nccl_data.json.gz")
+    lead = diagnosis.main[0]
+    assert lead.id == diagnosis.verdict.id == "python-overhead"
+    assert lead.params["operators_pct"] == pytest.approx(86, abs=1)
+    assert diagnosis.explained["gpu-idle"] == "python-overhead"
+
+
+def test_the_sentence_tells_the_busy_share_of_the_gpu_that_it_names(reports: Path) -> None:
+    diagnosis = diagnosed(reports / TWO_GPUS)
+    assert diagnosis.verdict.params["gpu"] == "0"
+    assert diagnosis.verdict.params["busy_pct"] == pytest.approx(100 * diagnosis.facts.busy_share(0), abs=0.1)
+
+
 def test_a_capture_of_few_operations_is_not_judged(reports: Path) -> None:
     for name in ("CodeGandee__accelsim-test__capture", "GindaChen__nsys-ai__mock", "hsiaogary__CUDA-course__report1"):
         diagnosis = diagnosed(reports / "sqlite" / f"{name}.sqlite")

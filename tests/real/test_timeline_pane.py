@@ -70,7 +70,7 @@ def test_every_timeline_is_painted_at_every_zoom(reports: Path, ascii: bool, col
             span = max(1, timeline.span_ns >> zoom)
             middle = timeline.start_ns + timeline.span_ns * 2 // 3
             for width, height in ((80, 12), (120, 30), (200, 50)):
-                viewport = Viewport(middle - span // 2, middle + span // 2, width, height, origin_ns=timeline.start_ns)
+                viewport = Viewport(middle - span // 2, middle + span // 2, width, height)
                 picture = paint(found, viewport, Overlay(cursor_ns=middle), ascii=ascii, colourless=colourless)
                 assert {cell_len(line) for line in picture.lines()} == {width}, name
                 assert {one for row in picture.rows for _, role in row for one in role.split()} <= set(ROLES)

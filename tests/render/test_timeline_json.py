@@ -12,6 +12,7 @@ import pytest
 from render_builder import HOSTILE
 
 import gputui
+from gputui.analysis.nvtx import DEEPEST
 from gputui.analysis.timeline import TimelineFacts
 from gputui.analysis.timeline_diagnosis import TimelineDiagnosis
 from gputui.analysis.timeline_tables import select, select_ops
@@ -76,9 +77,9 @@ def test_ranges_copies_and_steps_are_told(trace: Path) -> None:
     assert len(ranges) == len(timeline["nvtx"]) == 3 * STEPS
     assert ranges["ProfilerStep#2/forward"] == {
         "range": "ProfilerStep#2/forward", "domain": None, "count": 1, "cpu_ns": 390_000, "gpu_ns": 350_000,
-        "projected_ns": 350_000, "idle_share": 0.0, "kernel_count": 3,
+        "projected_ns": 350_000, "idle_share": round(40 / 390, 6), "kernel_count": 3,
     }  # fmt: skip
-    assert ranges["ProfilerStep#2/data"]["idle_share"] is None
+    assert ranges["ProfilerStep#2/data"]["idle_share"] == 1.0
     assert timeline["copies"] == [
         {
             "kind": "host-to-device", "host_memory": "pageable", "count": STEPS, "bytes": STEPS * COPY_BYTES,
@@ -186,5 +187,5 @@ def test_ranges_as_deep_as_a_stranger_likes(tmp_path: Path) -> None:
     events = [whole(f"r{depth}", "user_annotation", depth, 20_000 - 2 * depth) for depth in range(3000)]
     events += launched(1, GEMM, "kernel", 5000, 5010, 5)
     _, objects = exported(facts_of(write_trace(tmp_path / "a.json", events)))
-    assert len(answer_of(tmp_path / "a.json")["timeline"]["nvtx"]) == 1000
-    assert objects[0]["nvtx"] == "/".join(f"r{depth}" for depth in range(3000))
+    assert len(answer_of(tmp_path / "a.json")["timeline"]["nvtx"]) == DEEPEST
+    assert objects[0]["nvtx"] == "/".join(f"r{depth}" for depth in range(3000 - DEEPEST, 3000))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -13,9 +14,11 @@ from render_builder import HOSTILE
 from rich.console import Console
 
 import gputui
+from gputui.analysis.timeline import TimelineFacts
 from gputui.analysis.timeline_diagnosis import TimelineDiagnosis
 from gputui.analysis.timeline_tables import select
-from gputui.model.report import Report
+from gputui.model.report import NoMetrics, Notice, Report
+from gputui.model.timeline import Process, SourceFile, Timeline
 from gputui.render import timeline_rows
 from gputui.render.timeline_markdown import timeline_markdown
 from gputui.render.timeline_text import timeline_text
@@ -98,7 +101,7 @@ def test_a_gpus_bar_and_share_are_of_the_steps(trace: Path) -> None:
     (line,) = [line for line in text.splitlines() if line.startswith("GPU 0  ")]
     # 35 % of 20 cells
     assert line.split() == ["GPU", "0", "███████", "35", "%", "busy", "NVIDIA", "Test", "GPU"]
-    assert "Shares are of all 8 steps" in text
+    assert "Shares and gains are of all 8 steps" in text
 
 
 def test_the_kernels_are_those_of_the_trace(trace: Path) -> None:
@@ -111,11 +114,11 @@ def test_the_kernels_are_those_of_the_trace(trace: Path) -> None:
 def test_the_ranges_are_a_tree_with_what_they_launched(trace: Path) -> None:
     text = explained(trace)
     assert rows_under(text, "NVTX ranges") == [
-        ["7.99 ms", "2.8 ms", "24", "0 %", "ProfilerStep# ×8"],
-        ["4.8 ms", "–", "0", "–", "data ×8"],
-        ["3.12 ms", "2.8 ms", "24", "0 %", "forward ×8"],
+        ["7.99 ms", "2.8 ms", "24", "65 %", "ProfilerStep# ×8"],
+        ["4.8 ms", "–", "0", "100 %", "data ×8"],
+        ["3.12 ms", "2.8 ms", "24", "10 %", "forward ×8"],
     ]
-    assert re.search(r"^ *4\.8 ms .*– {4}data ×8", text, re.MULTILINE)
+    assert re.search(r"^ *4\.8 ms .*100 % {4}data ×8", text, re.MULTILINE)
 
 
 def test_the_copies_are_summed(trace: Path) -> None:
@@ -127,7 +130,7 @@ def test_the_copies_are_summed(trace: Path) -> None:
 def test_nvtx_leaves_what_the_ranges_launched_and_no_findings(trace: Path) -> None:
     text = explained(trace, nvtx="#[0-2]/forward")
     assert rows_under(text, "Kernels")[0] == ["80 %", "600 µs", "6", "100 µs", "matrix product", GEMM]
-    assert rows_under(text, "NVTX ranges") == [["1.17 ms", "1.05 ms", "9", "0 %", "forward ×3"]]
+    assert rows_under(text, "NVTX ranges") == [["1.17 ms", "1.05 ms", "9", "10 %", "forward ×3"]]
     assert rows_under(text, "Copies")[0][:2] == ["300 µs", "3"]
     assert "  Why " not in text
     assert "Findings are about the whole timeline" in text
@@ -139,6 +142,53 @@ def test_kernel_leaves_the_kernels_alone(trace: Path) -> None:
     assert "vectorized" not in text
     assert "Copies and memsets" not in text
     assert "NVTX ranges" not in text
+
+
+def test_a_kernel_that_was_asked_for_by_name_is_told_with_its_command(trace: Path) -> None:
+    _, diagnosis = opened(trace)
+    add = next(one for one in diagnosis.kernels if one.kernel.demangled == ADD)
+    assert "ncu --set full" in explained(trace, kernel="vectorized")
+    chosen = select(diagnosis, re.compile("vectorized"))
+    advice = timeline_rows.ncu_advice(replace(chosen, kernels=(replace(add, deserves=False),)), wording("en"))
+    assert advice is not None
+    assert advice.command == add.command
+    advice = timeline_rows.ncu_advice(
+        replace(select(diagnosis), kernels=(replace(add, deserves=False),)), wording("en")
+    )
+    assert advice is not None
+    assert advice.command == ()
+
+
+def test_what_is_not_looked_at_is_told_where_it_is_most_of_the_capture(trace: Path, tmp_path: Path) -> None:
+    late = [*loop(), whole("start-up", "user_annotation", 8_000, 12_000)]
+    told = " ".join(explained(write_trace(tmp_path / "late.json", late)).split())
+    # The steps end at 7.999 of 20 ms.
+    assert "The other 12 ms are not looked at" in told
+    assert "not looked at" not in explained(trace)
+
+
+def test_ranges_are_asked_for_in_the_programs_own_language() -> None:
+    words, report = wording("en"), Report("x", "nsys", [], NoMetrics())
+    for process, told, not_told in (
+        ("python3.11", "torch.cuda.nvtx.range", "nvtxRangePushA"),
+        ("./app", "nvtxRangePushA", "import torch"),
+    ):
+        files = [SourceFile("x.sqlite", "nsys")]
+        timeline = Timeline(names=(), files=files, processes=[Process(1, process)], lacks=[Notice("lacks-nvtx")])
+        (line,) = timeline_rows.lacks(report, TimelineFacts(timeline), words)
+        assert told in line
+        assert not_told not in line
+
+
+def test_a_stand_in_for_the_program_is_called_one(trace: Path) -> None:
+    _, diagnosis = opened(trace)
+    words = wording("en")
+    assert not diagnosis.program_known
+    known = replace(diagnosis, program_known=True)
+    assert timeline_rows.program_note(known, ("ncu", "-o", "x", "./app"), words) is None
+    assert "./app stands for" in str(timeline_rows.program_note(diagnosis, ("ncu", "-o", "x", "./app"), words))
+    note = timeline_rows.program_note(diagnosis, ("ncu", "-o", "x", "python", "train.py"), words)
+    assert "python train.py stands for" in str(note)
 
 
 def test_the_ncu_command_is_read_by_a_shell_as_it_was_meant(trace: Path) -> None:
@@ -153,6 +203,19 @@ def test_the_ncu_command_is_read_by_a_shell_as_it_was_meant(trace: Path) -> None
             break
     assert tuple(shlex.split(" ".join(command))) == diagnosis.kernels[0].command
     assert all(len(line) <= 80 for line in lines)
+
+
+def test_it_is_told_what_times_count_from(trace: Path) -> None:
+    words = wording("en")
+    text = " ".join(explained(trace).split())
+    assert words.text("timeline_text.clock.trace") in text
+    assert words.text("timeline_text.clock.trace") in " ".join(markdown(trace).split())
+    one, other = SourceFile("/a/rank0.sqlite", "nsys"), SourceFile("/b/rank1.sqlite", "nsys", shift_ns=5)
+    assert timeline_rows.clock(Timeline(names=(), files=[one]), words) == words.text("timeline_text.clock.capture")
+    told = timeline_rows.clock(Timeline(names=(), files=[other, one]), words)
+    assert "time 0 of rank0.sqlite" in told
+    apart = Timeline(names=(), files=[other, one], lacks=[Notice("not-aligned", {"count": 2})])
+    assert timeline_rows.clock(apart, words) == words.text("timeline_text.clock.apart")
 
 
 def test_a_command_of_any_length_is_cut_between_its_parts() -> None:
@@ -228,7 +291,7 @@ def test_markdown_tells_what_the_text_tells(trace: Path) -> None:
         assert f"# {number}. {words.finding(finding).title}" in plain
         assert all(f"`{one.metric}`" in text for one in finding.evidence)
     assert f"| 80 % | 1.6 ms | 16 | 100 µs | matrix product | {GEMM} |" in plain
-    assert "| 4.8 ms | – | 0 | – | · data ×8 |" in plain
+    assert "| 4.8 ms | – | 0 | 100 % | · data ×8 |" in plain
     assert "| 800 µs | 8 | 8 MB | 10 GB/s | host to device, pageable memory |" in plain
     assert list(tables(text)), "no tables"
     assert all(len(widths) == 1 for widths in tables(text))
@@ -246,3 +309,15 @@ def test_markdown_of_some_ranges(trace: Path) -> None:
     text = markdown(trace, nvtx="#1/forward")
     assert "| 80 % | 200 µs | 2 |" in text
     assert "# 1." not in text
+
+
+def test_what_a_report_says_of_itself_does_not_act_on_the_terminal(trace: Path) -> None:
+    report, diagnosis = opened(trace)
+    report.notices.append(Notice("dropped-events", {"count": 1, "text": HOSTILE}))
+    console = Console(file=StringIO(), width=100, highlight=False, markup=False, emoji=False)
+    for part in timeline_text(report, diagnosis, select(diagnosis), wording("en")):
+        console.print(part)
+    assert isinstance(console.file, StringIO)
+    printed = console.file.getvalue()
+    assert "The recording has holes" in printed
+    assert not [char for char in printed if char != "\n" and not char.isprintable()]

@@ -14,6 +14,7 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from gputui.analysis.lanes import Lane
     from gputui.analysis.timeline import TimelineFacts
+    from gputui.model.intervals import Ns
     from gputui.model.timeline import Events, Ids
 
 MOST_IN_VIEW = 300_000
@@ -86,6 +87,14 @@ class After:
     op: int
     thread: int
     path: tuple[str, ...]
+
+
+def steady_gaps(facts: TimelineFacts, start_ns: Ns, end_ns: Ns) -> npt.NDArray[np.bool_]:
+    """Which idle times belong to the steady time that findings tell of: those of which most lies in it."""
+    window = facts.window
+    inside = np.minimum(end_ns, window.end_ns) - np.maximum(start_ns, window.start_ns)
+    found: npt.NDArray[np.bool_] = 2 * inside >= end_ns - start_ns
+    return found
 
 
 def after_gap(facts: TimelineFacts, gpu: int, start_ns: int, end_ns: int) -> After:

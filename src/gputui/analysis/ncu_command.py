@@ -17,14 +17,15 @@ import numpy as np
 from gputui.analysis.kernel_names import short_name
 from gputui.analysis.timeline import TimelineFacts
 from gputui.model.intervals import Ns
-from gputui.model.timeline import SourceFile
+from gputui.model.timeline import SourceFile, Timeline
 
 PLACEHOLDER = ("python", "train.py")
-"""Stands for the program's own command where the file does not tell it."""
+"""Stands for a program of which the file tells neither its command nor its name, or only that it is Python's."""
 
 _LAUNCHES = 3
 """Launches to profile: one tells why a kernel is slow, several how much its time varies."""
 _PROFILERS = re.compile(r"(.*/)?(nsys|ncu)(\.exe)?")
+_PYTHON = re.compile(r"python|jupyter|torchrun|accelerate", re.IGNORECASE)
 
 
 def program_of(files: Sequence[SourceFile]) -> tuple[str, ...]:
@@ -37,6 +38,26 @@ def program_of(files: Sequence[SourceFile]) -> tuple[str, ...]:
     except ValueError:
         return ()
     return () if not words or _PROFILERS.fullmatch(words[0]) else tuple(words)
+
+
+def is_python(timeline: Timeline) -> bool | None:
+    """Whether the program is one of Python, as far as names and commands tell; ``None`` where there are none."""
+    told = [process.name for process in timeline.processes] + [file.command or "" for file in timeline.files]
+    if any(file.kind == "torch" for file in timeline.files) or any(map(_PYTHON.search, told)):
+        return True
+    return False if any(told) else None
+
+
+def stand_in(process: str) -> tuple[str, ...]:
+    """What stands for a program whose command is not known: its process's own name, without the arguments."""
+    if not process or _PYTHON.search(process):
+        return PLACEHOLDER
+    return (process if "/" in process or "\\" in process else f"./{process}",)
+
+
+def stand_in_of(command: Sequence[str]) -> str:
+    """The words of an ncu command that stand for the program, where they do (``TimelineDiagnosis.program_known``)."""
+    return " ".join(command[list(command).index("-o") + 2 :])
 
 
 class Commands:
@@ -52,7 +73,7 @@ class Commands:
             self._alike[short].append(name)
         self._launches: dict[tuple[str, int], Ns] = {}
         self._process = np.array([stream.process for stream in timeline.streams] or [0])
-        self._program = program_of(timeline.files) or PLACEHOLDER
+        self._program = program_of(timeline.files)
 
     def of(self, name: int) -> tuple[str, ...]:
         """What profiles a few launches of this kernel in the steady state of the program.
@@ -63,7 +84,8 @@ class Commands:
         timeline, ops = self._facts.timeline, self._facts.timeline.ops
         short = self._short[name]
         chosen = self._steady_launch(self._rows[name])
-        times = self._times(short, int(self._process[ops.stream[chosen]]))
+        process = int(self._process[ops.stream[chosen]])
+        times = self._times(short, process)
         skipped = int(np.searchsorted(times, self._launched(np.array([chosen]))[0]))
         count = 1 if len(self._alike[short]) > 1 else min(_LAUNCHES, len(times) - skipped)
         return (
@@ -72,8 +94,12 @@ class Commands:
             *(("--target-processes", "all") if len(timeline.processes) > 1 else ()),
             "--kernel-name", _filter(short),
             "--launch-skip", str(skipped), "--launch-count", str(max(1, count)),
-            "-o", _file_name(short), *self._program,
+            "-o", _file_name(short), *(self._program or stand_in(self._process_name(process))),
         )  # fmt: skip
+
+    def _process_name(self, process: int) -> str:
+        processes = self._facts.timeline.processes
+        return processes[process].name if 0 <= process < len(processes) else ""
 
     def _times(self, short: str, process: int) -> Ns:
         """When a process launched the kernels that share a short name, sorted."""

@@ -124,10 +124,14 @@ def project(facts: TimelineFacts) -> Projection:
     return Projection(starts, ends, launches, found, kernels, first, last, order)
 
 
+DEEPEST = 64
+"""Levels of ranges that are told apart: what lies deeper is in the numbers of what encloses it. Programs nest a few."""
+
+
 def tree(facts: TimelineFacts) -> tuple[RangeNode, ...]:
     timeline = facts.timeline
     ranges, projection = timeline.ranges, facts.projection
-    rows = np.flatnonzero(ranges.kind != RangeKind.MARK)
+    rows = np.flatnonzero((ranges.kind != RangeKind.MARK) & (ranges.depth < DEEPEST))
     if not len(rows):
         return ()
     # A path is its parent's path and a name: numbered level by level, from the top.
@@ -186,7 +190,7 @@ def _busy_of_paths(facts: TimelineFacts, path: Ns, size: int) -> list[int]:
     """
     ranges, calls, ops = facts.timeline.ranges, facts.timeline.calls, facts.timeline.ops
     counted = (ranges.kind != RangeKind.MARK) & (ranges.thread == ranges.end_thread)
-    nested = counted & (ranges.kind == RangeKind.PUSH_POP)
+    nested = counted & (ranges.kind == RangeKind.PUSH_POP) & (ranges.depth < DEEPEST)
     levels: dict[tuple[int, int], list[tuple[int, Ns]]] = {}
     for domain, depth, thread in _combinations(ranges, nested):
         here = nested & (ranges.domain == domain) & (ranges.depth == depth) & (ranges.thread == thread)
@@ -211,7 +215,9 @@ def _busy_of_paths(facts: TimelineFacts, path: Ns, size: int) -> list[int]:
             busy.add(of[some] * gpus + gpu[op], start[op], end[op])
     lengths = busy.length.reshape(size, gpus).sum(axis=1) if gpus else np.zeros(size, dtype=np.int64)
     # Start/end ranges overlap as they like: the operations of each path lie side by side in the order of their calls.
-    others = np.flatnonzero(counted & (ranges.kind == RangeKind.START_END) & (facts.projection.launches > 0))
+    others = np.flatnonzero(
+        counted & (ranges.kind == RangeKind.START_END) & (facts.projection.launches > 0) & (path >= 0)
+    )
     if len(others):
         of_call = _OpsOfCalls(facts)
         others = others[np.argsort(path[others], kind="stable")]

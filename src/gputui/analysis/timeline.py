@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gputui.analysis.nvtx import Outside, Projection, RangeNode, outside, project, tree
+from gputui.analysis.nvtx import DEEPEST, Outside, Projection, RangeNode, outside, project, tree
 from gputui.analysis.steps import Steps, find_steps
 from gputui.model.intervals import EMPTY, Intervals, Ns
 from gputui.model.timeline import Calls, Events, Ids, LaunchShape, OpKind, RangeKind, Timeline
@@ -287,9 +287,9 @@ class TimelineFacts:
         return {keys[low]: rows[low:high] for low, high in pairwise([*first, len(keys)])}
 
     def range_path(self, row: int) -> tuple[str, ...]:
-        """A range's name under the names of those around it, outermost first."""
+        """A range's name under the names of those around it, outermost first; the innermost of too many."""
         path: list[str] = []
-        while row >= 0:
+        while row >= 0 and len(path) < DEEPEST:
             path.append(self.timeline.name(int(self.timeline.ranges.name[row])))
             row = int(self.timeline.ranges.parent[row])
         return tuple(reversed(path))

@@ -16,7 +16,7 @@ from gputui.analysis.timeline_kernels import KernelShare, kernel_shares
 from gputui.analysis.timeline_rules import Hit, TimelineRule, all_timeline_rules
 from gputui.analysis.timeline_rules.idle import IDLE_SHARE
 from gputui.analysis.timeline_rules.steady import SteadyState
-from gputui.model.timeline import OpKind
+from gputui.model.timeline import CopyKind, MemoryKind, OpKind
 
 if TYPE_CHECKING:
     from gputui.model.report import Notice
@@ -44,7 +44,8 @@ class TimelineDiagnosis:
     ``findings`` are ranked, those of family ``"validity"`` at the end; ``explained`` names, per finding id, the finding
     that explains it. ``window`` is the time that all of this is said of: the steady state, or the middle of a very long
     one. ``program_known`` says whether the ncu commands end in the program's own command, or in one that
-    stands for it.
+    stands for it. ``tags`` are what advice depends on: optimizer steps in one kernel already (``fused-optimizer``),
+    kernels made by ``inductor``, input copied from ``pinned`` memory.
     """
 
     facts: TimelineFacts
@@ -55,6 +56,7 @@ class TimelineDiagnosis:
     explained: Mapping[str, str]
     window: Window
     program_known: bool
+    tags: frozenset[str] = frozenset()
 
     @property
     def main(self) -> tuple[Finding, ...]:
@@ -122,7 +124,19 @@ def diagnose_timeline(facts: TimelineFacts, notices: Sequence[Notice] = ()) -> T
         explained=explained,
         window=state.window,
         program_known=bool(program_of(facts.timeline.files)),
+        tags=_tags(state, kernels),
     )
+
+
+def _tags(state: SteadyState, kernels: Sequence[KernelShare]) -> frozenset[str]:
+    optimizers = {one.identity.detail for one in kernels if one.identity.op_class == "optimizer"}
+    copied = state.host_memory[state.copies_of(CopyKind.HOST_TO_DEVICE) & state.in_window]
+    told = {
+        "fused-optimizer": bool(optimizers - {"foreach"}),
+        "inductor": any(one.identity.library == "inductor" for one in kernels),
+        "pinned": len(copied) > 0 and bool((copied == MemoryKind.PINNED).all()),
+    }
+    return frozenset(tag for tag, holds in told.items() if holds)
 
 
 _FLAGS = {
@@ -156,7 +170,10 @@ def _verdict(
         return TimelineVerdict(
             "no-gpu", "ranges" if len(timeline.ranges) else "default", {"ranges": len(timeline.ranges)}
         )
-    gpu = state.worst(state.idle_share)
+    lead = next((one for one in ranked if one.id not in explained and _leads(one)), None)
+    worst = state.worst(state.idle_share)
+    named = None if lead is None else lead.params.get("gpu")
+    gpu = next((one for one in state.gpus if state.number(one) == named), worst)
     # Collectives have no command, and faster kernels are not what they need.
     top = next((one for one in kernels if one.command), kernels[0] if kernels else None)
     params: dict[str, Any] = {
@@ -173,7 +190,6 @@ def _verdict(
     }
     if any(one == OpKind.GRAPH for one in np.unique(timeline.ops.kind[state.rows]).tolist()) and top is None:
         return TimelineVerdict("hidden", "default", params)
-    lead = next((one for one in ranked if one.id not in explained and _leads(one)), None)
     if lead is not None:
         return TimelineVerdict(lead.id, lead.variant, {**params, **lead.params})
     if not state.has("loop"):

@@ -1,4 +1,4 @@
-"""The kernels of a timeline by name: how much of the program's time each takes, and which are worth a closer look."""
+"""The kernels of a timeline by name: how much of the time looked at each takes, and which are worth a closer look."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from gputui.model.report import NoMetrics
 from gputui.model.timeline import LaunchShape, OpKind
 
 DESERVES = 0.05
-"""Of the window: a kernel under it gains the program less than that, however fast it gets."""
+"""Of the window: a kernel under it gains less than that, however fast it gets."""
+LEAST_BOUND = 1.05
+"""What a kernel must be able to gain the window before ncu is worth the while."""
 _MOST_OF_THE_TIME = 0.8
 """The first few kernels that make up so much of all kernel time are worth a look too, """
 _NOTHING = 0.01
@@ -33,8 +35,9 @@ class KernelShare:
 
     ``kernel`` stands for all of them: its duration is the total, its grid and block the most common ones. ``share`` is
     of the time of all kernels summed, ``window_share`` of the steady window in which it ran, on the GPU where that is
-    most (both 0-1). ``amdahl`` bounds how much faster the program gets if the kernel took no time: the window over what
-    is left of it without the time in which nothing else ran; ``None`` where the window holds no launch of it.
+    most (both 0-1). ``amdahl`` bounds how much faster that window passes if the kernel took no time: the window over
+    what is left of it without the time in which nothing else ran; ``None`` where the window holds no launch of it.
+    Nothing ``deserves`` a look of which that is next to nothing.
     ``shapes`` counts the different launch shapes. ``command`` is the ncu command, an argument list; empty where ncu
     cannot profile it: collectives, whose launches wait for other GPUs, hang when they are replayed.
     """
@@ -70,9 +73,15 @@ def kernel_shares(state: SteadyState) -> tuple[KernelShare, ...]:
         identity = state.identities[group.name]
         collective = identity.op_class == "communication"
         window_share = _window_share(state, own)
-        deserves = not collective and (
-            window_share >= DESERVES
-            or (told < _MOST_OF_THE_TIME and (window_share >= _NOTHING or not state.has("loop")))
+        bound = state.gain({gpu: times.get(group.name, 0) for gpu, times in alone.items()})
+        amdahl = bound if window_share > 0 else None
+        deserves = (
+            not collective
+            and (amdahl is None or amdahl >= LEAST_BOUND)
+            and (
+                window_share >= DESERVES
+                or (told < _MOST_OF_THE_TIME and (window_share >= _NOTHING or not state.has("loop")))
+            )
         )
         told += group.share
         shape, shapes = _shape(state, own)
@@ -86,11 +95,10 @@ def kernel_shares(state: SteadyState) -> tuple[KernelShare, ...]:
             block=None if shape is None else shape.block,
             metrics=(Metric("gpu__time_duration.sum", float(group.total_ns), "ns"),),
         )
-        amdahl = state.gain({gpu: times.get(group.name, 0) for gpu, times in alone.items()})
         found.append(
             KernelShare(
-                kernel, group, identity, group.share, window_share, amdahl if window_share > 0 else None, deserves,
-                shapes, () if collective else commands.of(group.name),
+                kernel, group, identity, group.share, window_share, amdahl, deserves, shapes,
+                () if collective else commands.of(group.name),
             )
         )  # fmt: skip
     return tuple(found)

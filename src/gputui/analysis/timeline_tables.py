@@ -92,12 +92,16 @@ def _memory_kind(value: int) -> MemoryKind:
 
 
 def matching(nodes: Iterable[RangeNode], pattern: re.Pattern[str]) -> tuple[RangeNode, ...]:
-    """The outermost ranges whose path, names joined by ``/``, the pattern finds, the longest first."""
+    """The outermost ranges whose path the pattern finds, the longest first.
+
+    A path is names joined by ``/``: as they are, or with ``#`` for numbers as they are shown.
+    """
     found: list[RangeNode] = []
     waiting = list(nodes)
     while waiting:
         node = waiting.pop()
-        if pattern.search("/".join(node.path)):
+        path = "/".join(node.path)
+        if pattern.search(path) or pattern.search(without_numbers(path)):
             found.append(node)
         else:
             waiting += node.children
@@ -110,7 +114,7 @@ def ops_of_nodes(facts: TimelineFacts, nodes: Sequence[RangeNode]) -> Mask:
     return facts.ops_of_ranges(rows)
 
 
-_PARTICULARS = re.compile(r", (?:seq|op_id|sizes) = .*$")
+_PARTICULARS = re.compile(r", (?:seq|op_id|sizes) = .*", re.DOTALL)
 """What ``torch.autograd.profiler.emit_nvtx`` writes behind the name of an operation."""
 
 
@@ -145,7 +149,7 @@ def _merge(nodes: Sequence[RangeNode]) -> RangeNode:
         cpu_ns=sum(node.cpu_ns for node in nodes),
         projected_ns=sum(node.projected_ns for node in nodes),
         busy_ns=sum(node.busy_ns for node in nodes),
-        idle_ns=sum(node.idle_ns for node in nodes),
+        idle_ns=None if first.idle_ns is None else sum(node.idle_ns or 0 for node in nodes),
         kernels=sum(node.kernels for node in nodes),
         rows=np.concatenate([node.rows for node in nodes]),
         children=tuple(child for node in nodes for child in node.children),
@@ -158,8 +162,8 @@ class Selection:
 
     ``nodes`` are the chosen ranges: all where nothing was asked for, none where kernels were chosen by name alone.
     Where ranges were asked for, ``kernels`` have the ``group`` and ``share`` of what those launched. ``ops`` are the
-    operations, as a mask; copies are among them unless kernels were chosen by name. ``is_whole`` says that nothing was
-    left out.
+    operations, as a mask; copies are among them unless kernels were chosen by name, which ``by_name`` says.
+    ``is_whole`` says that nothing was left out.
     """
 
     facts: TimelineFacts
@@ -167,6 +171,7 @@ class Selection:
     nodes: tuple[RangeNode, ...]
     ops: Mask
     is_whole: bool
+    by_name: bool
 
     @property
     def copies(self) -> tuple[Copies, ...]:
@@ -188,7 +193,7 @@ def select(
         shares = tuple(
             replace(one, share=one.group.share) for one in sorted(found, key=lambda one: -one.group.total_ns)
         )
-    return Selection(facts, shares, nodes, ops, is_whole=kernel is None and nvtx is None)
+    return Selection(facts, shares, nodes, ops, is_whole=kernel is None and nvtx is None, by_name=kernel is not None)
 
 
 def select_ops(

@@ -72,7 +72,7 @@ def report_text(
         style="bold",
     )
     for notice in report.notices:
-        yield Text(f"! {words.notice(notice)}", style="yellow")
+        yield Text(f"! {safe(words.notice(notice))}", style="yellow")
     if len(groups) > 1:
         yield Text()
         yield Text(words.text("explain.kernels"), style="bold")

@@ -1,7 +1,7 @@
 """The JSON of ``explain --format json`` for a timeline: the same schema, with ``timeline`` filled.
 
-Times are on the file's own clock, shares of time between 0 and 1. Of a kernel that only a timeline tells of, what needs
-counters is ``null``.
+Times are on the timeline's clock: a file's own, after ``shift_ns`` was added to them where there are several files.
+Shares of time are between 0 and 1. Of a kernel that only a timeline tells of, what needs counters is ``null``.
 """
 
 from __future__ import annotations
@@ -47,7 +47,10 @@ def timeline_json(report: Report, diagnosis: TimelineDiagnosis, selection: Selec
             "tool_version": report.tool_version,
             "truncated": report.truncated,
             "devices": [device_json(gpu.device) for gpu in gpus],
-            "files": [{"path": file.path, "rank": file.rank, "host": file.host} for file in timeline.files],
+            "files": [
+                {"path": file.path, "rank": file.rank, "host": file.host, "shift_ns": file.shift_ns}
+                for file in timeline.files
+            ],
             "not_told": [
                 {
                     "id": one.id,
@@ -178,5 +181,5 @@ def _finding_json(finding: Finding, diagnosis: TimelineDiagnosis, words: Wording
     if moment is not None:
         lane = rows.lane(moment, diagnosis.facts.timeline, words)
         place = {"start_ns": moment.start_ns, "end_ns": moment.end_ns, "lane": lane or None}
-    text = words.finding(finding)
+    text = words.finding(finding, diagnosis.tags)
     return {**finding_json(finding, text, diagnosis.explained.get(finding.id)), "place": place}

@@ -42,6 +42,7 @@ def timeline_markdown(
             for row in found
         ]
         lines += ["", escape(rows.window(facts, words))]
+    lines += ["", escape(rows.clock(facts.timeline, words))]
     for note in rows.notes(diagnosis, words):
         lines += ["", escape(note)]
     if selection.is_whole:
@@ -59,16 +60,13 @@ def timeline_markdown(
 
 def _findings(diagnosis: TimelineDiagnosis, words: Wording, level: ReaderLevel) -> Iterable[str]:
     for number, finding in enumerate(diagnosis.main, 1):
-        text = rows.finding_text(finding, words)
+        text = rows.finding_text(finding, words, diagnosis.tags)
         yield from ("", f"## {number}. {escape(text.title)} ({gain(finding, words)})", "")
         if finding.moment is not None:
             yield f"- {words.text('source.where')}: {escape(rows.where(finding.moment, diagnosis.facts, words))}"
         yield from finding_lines(text, finding, words, level)
-    for heading, others in (("also", diagnosis.further), ("effects", diagnosis.effects)):
-        if others:
-            yield from ("", words.text(f"explain.{heading}"), "")
-        for finding in others:
-            yield f"- {escape(rows.finding_text(finding, words).title)} ({gain(finding, words)})"
+    for heading, others in rows.other_findings(diagnosis, words):
+        yield from ("", heading, "", *(f"- {escape(line)}" for line in others))
 
 
 def _kernels(diagnosis: TimelineDiagnosis, selection: Selection, words: Wording) -> Iterable[str]:
@@ -76,14 +74,15 @@ def _kernels(diagnosis: TimelineDiagnosis, selection: Selection, words: Wording)
     yield from _table(words.text("timeline_text.kernels"), rows.kernel_headings(words), shown)
     if len(selection.kernels) > len(shown):
         yield from ("", words.text("timeline_text.more-kernels", count=len(selection.kernels) - len(shown)))
-    advice = rows.ncu_advice(selection.kernels, words)
+    advice = rows.ncu_advice(selection, words)
     if advice is None:
         return
     yield from ("", escape(advice.sentence))
     if advice.command:
         yield from ("", *(f"    {line}" for line in rows.command_lines(advice.command, _COMMAND_CELLS)))
-        if not diagnosis.program_known:
-            yield from ("", words.text("timeline.program-unknown"))
+        note = rows.program_note(diagnosis, advice.command, words)
+        if note is not None:
+            yield from ("", escape(note))
     if advice.others:
         yield from ("", escape(words.text("timeline_text.ncu-others", names=advice.others)))
 

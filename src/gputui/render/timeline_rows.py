@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gputui import units
 from gputui.analysis.kernel_names import short_name
+from gputui.analysis.ncu_command import PLACEHOLDER, is_python, stand_in_of
 from gputui.analysis.timeline_tables import condensed
 from gputui.model.timeline import MemoryKind
-from gputui.paint.grid import shorten
+from gputui.paint.grid import shorten, width_of
 from gputui.render.collect import nsys_command
 from gputui.render.lines import file_name
+from gputui.render.text import gain
 from gputui.terminal import safe
 from gputui.wording import FindingText
 
@@ -27,8 +29,8 @@ if TYPE_CHECKING:
     from gputui.analysis.timeline import TimelineFacts
     from gputui.analysis.timeline_diagnosis import TimelineDiagnosis
     from gputui.analysis.timeline_kernels import KernelShare
-    from gputui.analysis.timeline_tables import Copies
-    from gputui.model.report import Report
+    from gputui.analysis.timeline_tables import Copies, Selection
+    from gputui.model.report import Notice, Report
     from gputui.model.timeline import Timeline
     from gputui.wording import ReaderLevel, Wording
 
@@ -39,9 +41,9 @@ SHOWN_COPIES = 6
 SHOWN_RANGES = 14
 _SHOWN_CHILDREN = 5
 _DEEPEST_RANGE = 3
-LEAST_BOUND = 1.05
-"""What a kernel must be able to gain the program before ncu is worth the while."""
 _SHOWN_OTHERS = 4
+_LEAST_WINDOW = 0.5
+"""Of the capture: where the time looked at is less, what is left out is told."""
 _LEAST_SHARE = 0.01
 """A range under one percent of those beside it is left out."""
 
@@ -76,10 +78,18 @@ def gpu_label(timeline: Timeline, gpu: int, words: Wording) -> str:
 
 
 def window(facts: TimelineFacts, words: Wording) -> str:
-    """What time the shares are told of."""
+    """What time shares and gains are told of, and what is left out where that is most of the capture."""
+    found, capture = _window(facts, words), facts.timeline.span_ns
+    rest = capture - facts.window.span_ns
+    if not facts.gpus or facts.window.span_ns >= _LEAST_WINDOW * capture:
+        return found
+    return words.text("timeline_text.window-rest", window=found, rest=rest)
+
+
+def _window(facts: TimelineFacts, words: Wording) -> str:
     found, steps = facts.window, facts.steps
     if found.source != "steps" or steps is None:
-        return words.text(f"timeline_text.window-{found.source}", span=found.span_ns)
+        return words.text(f"timeline_text.window-{found.source}", span=found.span_ns, capture=facts.timeline.span_ns)
     of_kernels = steps.source == "kernels"
     label = short_name(steps.label) if of_kernels else steps.label
     return words.text(
@@ -90,6 +100,25 @@ def window(facts: TimelineFacts, words: Wording) -> str:
         step=steps.median_ns,
         span=found.span_ns,
     )
+
+
+def clock(timeline: Timeline, words: Wording) -> str:
+    """What the times count from."""
+    return words.text(f"timeline_text.clock.{clock_kind(timeline)}", file=clock_file(timeline))
+
+
+def clock_kind(timeline: Timeline) -> str:
+    """What time 0 is: ``"capture"`` (the file's own), ``"trace"`` (its first event), ``"file"`` (that of one of several
+    files) or ``"apart"`` (each file's first event)."""
+    if len(timeline.files) == 1:
+        return "trace" if timeline.files[0].kind == "torch" else "capture"
+    return "apart" if any(one.id == "not-aligned" for one in timeline.lacks) else "file"
+
+
+def clock_file(timeline: Timeline) -> str:
+    """The name of the file whose times stand as they are, the first where several do."""
+    chosen = next((file for file in timeline.files if not file.shift_ns), timeline.files[0])
+    return safe(file_name(chosen.path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +144,12 @@ def gpu_rows(facts: TimelineFacts, words: Wording) -> list[GpuRow]:
 
 
 def where(moment: Moment, facts: TimelineFacts, words: Wording) -> str:
-    """When a finding shows, from the beginning of the capture, and on which GPU, stream or thread."""
+    """When a finding shows, on the timeline's clock, and on which GPU, stream or thread."""
     place = lane(moment, facts.timeline, words)
     span = moment.end_ns - moment.start_ns
     # Exact to a tenth of what is to be found there.
     step = 10 ** max(0, len(str(span)) - 2)
-    start = units.moment(moment.start_ns - facts.timeline.start_ns, step, facts.timeline.span_ns)
+    start = units.moment(moment.start_ns, step, facts.timeline.end_ns)
     time = words.text("timeline_text.moment", start=start, span=span)
     return words.text("timeline_text.moment-in", time=time, place=place) if place else time
 
@@ -191,7 +220,7 @@ def kernel_headings(words: Wording) -> tuple[str, ...]:
 class NcuAdvice:
     """Which kernels are worth a closer look: a sentence, the command for the first, the others' names.
 
-    ``command`` is empty where even the first gains the program next to nothing.
+    ``command`` is empty where even the first gains next to nothing.
     """
 
     sentence: str
@@ -199,38 +228,69 @@ class NcuAdvice:
     others: str
 
 
-def ncu_advice(shares: Sequence[KernelShare], words: Wording) -> NcuAdvice | None:
-    """``None`` where no kernel is worth it."""
-    deserving = [share for share in shares if share.deserves]
-    if not deserving:
-        return None
-    first = deserving[0]
-    name = shorten(safe(first.kernel.name), _NAME_CELLS)
-    if max((share.amdahl or LEAST_BOUND for share in deserving), default=1.0) < LEAST_BOUND:
-        return NcuAdvice(words.text("timeline_text.ncu-later", name=name, bound=first.amdahl), (), "")
-    others = dict.fromkeys(shorten(safe(one.kernel.name), _NAME_CELLS) for one in deserving[1:])
-    others.pop(name, None)
+def ncu_advice(selection: Selection, words: Wording) -> NcuAdvice | None:
+    """Kernels that were asked for by name are told whether they deserve it or not.
+
+    ``None`` where there is none that ncu can profile, and without a bound where none deserves it.
+    """
+    able = [share for share in selection.kernels if share.command]
+    told = able if selection.by_name else [share for share in able if share.deserves]
+    if not told:
+        most = max((share for share in able if share.amdahl is not None), key=_bound, default=None)
+        if most is None:
+            return None
+        return NcuAdvice(words.text("timeline_text.ncu-later", name=_short(most), bound=most.amdahl), (), "")
+    first = told[0]
+    key = "ncu-chosen" if selection.by_name else "ncu"
+    others = dict.fromkeys(map(_short, told[1:]))
+    others.pop(_short(first), None)
     return NcuAdvice(
-        words.text(f"timeline_text.{'ncu' if first.amdahl is None else 'ncu-bound'}", name=name, bound=first.amdahl),
+        words.text(
+            f"timeline_text.{key if first.amdahl is None else f'{key}-bound'}",
+            name=_short(first),
+            bound=first.amdahl,
+        ),
         first.command,
         ", ".join(list(others)[:_SHOWN_OTHERS]),
     )
 
 
+def _bound(share: KernelShare) -> float:
+    return share.amdahl or 1.0
+
+
+def _short(share: KernelShare) -> str:
+    return shorten(safe(share.kernel.name), _NAME_CELLS)
+
+
+def program_note(diagnosis: TimelineDiagnosis, command: Sequence[str], words: Wording) -> str | None:
+    """That an ncu command ends in a stand-in for the program's own one, and in what; ``None`` where it does not."""
+    if diagnosis.program_known:
+        return None
+    program = stand_in_of(command)
+    if program == " ".join(PLACEHOLDER):
+        return words.text("timeline.program-unknown")
+    return words.text("timeline.program-by-name", program=safe(program))
+
+
 def command_lines(command: Sequence[str], cells: int) -> list[str]:
-    """A command as a shell reads it, over lines of about so many cells; an option's value stays beside it."""
+    """A command as a shell reads it, over lines of so many cells; an argument that is longer has a line of its own.
+
+    An option's value stays beside it where there is room.
+    """
     parts: list[str] = []
     before = ""
     for one in command:
         quoted = safe(shlex.quote(one))
-        if before.startswith("-") and not one.startswith("-"):
+        is_value = before.startswith("-") and not one.startswith("-")
+        if is_value and width_of(parts[-1]) + 1 + width_of(quoted) + 2 <= cells:
             parts[-1] += f" {quoted}"
         else:
             parts.append(quoted)
         before = one
     lines: list[str] = []
     for part in parts:
-        if lines and len(lines[-1]) + len(part) + 3 <= cells:
+        if lines and width_of(lines[-1]) + width_of(part) + 3 <= cells:
             lines[-1] += f" {part}"
         else:
             lines.append(part)
@@ -296,16 +356,44 @@ def copy_row(copies: Copies, words: Wording) -> tuple[str, ...]:
 
 def level_of(diagnosis: TimelineDiagnosis) -> ReaderLevel:
     """The reader's level that fits: PyTorch where its libraries or a Python process are seen, else CUDA."""
-    timeline = diagnosis.facts.timeline
     libraries = {share.identity.library for share in diagnosis.kernels}
-    told = [process.name for process in timeline.processes] + [file.command or "" for file in timeline.files]
-    of_python = any("python" in file_name(one.split(" ")[0]).lower() for one in told if one)
+    of_python = is_python(diagnosis.facts.timeline)
     return "pytorch" if of_python or libraries & {"aten", "inductor", "triton", "flash-attn"} else "cuda"
 
 
 def lacks(report: Report, facts: TimelineFacts, words: Wording) -> list[str]:
     """What the capture does not have, each with the flag that brings it."""
-    return [words.notice(one) for one in facts.timeline.lacks if one not in report.notices]
+    found = [one for one in facts.timeline.lacks if one not in report.notices]
+    told = [_lack(one, is_python(facts.timeline), words) for one in found]
+    return told + list(_outside_ranges(facts, words))
+
+
+def _lack(notice: Notice, of_python: bool | None, words: Wording) -> str:
+    """Ranges are added in the program's own language, where that is known."""
+    if notice.id != "lacks-nvtx" or of_python is None:
+        return words.notice(notice)
+    return words.text(f"timeline_text.lacks-nvtx-{'python' if of_python else 'native'}")
+
+
+_OUTSIDE_SHARE = 0.05
+"""Kernels in no NVTX range are told from this share of all kernels' time on."""
+
+
+def _outside_ranges(facts: TimelineFacts, words: Wording) -> Iterable[str]:
+    """The kernels that no NVTX range holds, by the thread that launched them."""
+    timeline = facts.timeline
+    whole = sum(group.total_ns for group in facts.kernels) or 1
+    for one in facts.outside_ranges:
+        if one.time_ns >= _OUTSIDE_SHARE * whole:
+            thread = timeline.threads[one.thread]
+            key = "outside-autograd" if "autograd" in thread.name else "outside"
+            yield words.text(
+                f"timeline_text.{key}",
+                kernels=one.kernels,
+                all=int(facts.kernel_mask.sum()),
+                share=100 * one.time_ns / whole,
+                thread=safe(thread.name or str(thread.tid)),
+            )
 
 
 def not_checked(diagnosis: TimelineDiagnosis, words: Wording) -> tuple[str, str | None]:
@@ -326,9 +414,20 @@ def notes(diagnosis: TimelineDiagnosis, words: Wording) -> list[str]:
     return [f"{words.text('explain.note')}: {finding_text(one, words).title}" for one in told]
 
 
-def finding_text(finding: Finding, words: Wording) -> FindingText:
-    """The texts of a finding, in which names of kernels and ranges may stand."""
-    text = words.finding(finding)
+def other_findings(diagnosis: TimelineDiagnosis, words: Wording) -> Iterator[tuple[str, list[str]]]:
+    """What is told in a line each, under its heading: other causes with their gain, effects without one, since it is
+    their cause that one would work on."""
+    if diagnosis.further:
+        lines = [f"{finding_text(one, words).title} ({gain(one, words)})" for one in diagnosis.further]
+        yield words.text("explain.also"), lines
+    if diagnosis.effects:
+        yield words.text("explain.effects"), [finding_text(one, words).title for one in diagnosis.effects]
+
+
+def finding_text(finding: Finding, words: Wording, tags: Collection[str] = ()) -> FindingText:
+    """The texts of a finding, in which names of kernels and ranges may stand, with the actions that fit these
+    ``TimelineDiagnosis.tags``."""
+    text = words.finding(finding, tags)
     return FindingText(
         title=safe(text.title),
         why=safe(text.why),

@@ -104,17 +104,9 @@ class _Paths(dict[int, str]):
     """The path of each range, worked out once."""
 
     def __init__(self, facts: TimelineFacts) -> None:
-        super().__init__({-1: ""})
-        self._timeline = facts.timeline
+        super().__init__()
+        self._facts = facts
 
     def __missing__(self, row: int) -> str:
-        ranges = self._timeline.ranges
-        inner: list[int] = []
-        while row not in self:
-            inner.append(row)
-            row = int(ranges.parent[row])
-        path = self[row]
-        for one in reversed(inner):
-            name = self._timeline.name(int(ranges.name[one]))
-            path = self[one] = f"{path}/{name}" if path else name
+        path = self[row] = "/".join(self._facts.range_path(row))
         return path

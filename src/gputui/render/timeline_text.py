@@ -11,7 +11,8 @@ from rich.text import Text
 
 from gputui.paint.bars import bar
 from gputui.render import timeline_rows as rows
-from gputui.render.text import finding_block, gain
+from gputui.render.text import finding_block
+from gputui.terminal import safe
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -42,9 +43,10 @@ def timeline_text(
     facts = diagnosis.facts
     yield Text(rows.title(report, facts, words), style="bold")
     for notice in report.notices:
-        yield Text(f"! {words.notice(notice)}", style="yellow")
+        yield Text(f"! {safe(words.notice(notice))}", style="yellow")
     yield Padding(Text(rows.sentence(diagnosis, words), style="bold cyan"), (1, 0))
     yield from _gpus(diagnosis, words, ascii)
+    yield Text(rows.clock(facts.timeline, words), style="dim")
     for note in rows.notes(diagnosis, words):
         yield Text(note, style="dim")
     if selection.is_whole:
@@ -83,16 +85,14 @@ def _findings(diagnosis: TimelineDiagnosis, words: Wording, level: ReaderLevel) 
         yield Text()
         moment = finding.moment
         where = None if moment is None else Text(rows.where(moment, diagnosis.facts, words))
-        yield finding_block(number, rows.finding_text(finding, words), finding, words, level, where)
+        yield finding_block(number, rows.finding_text(finding, words, diagnosis.tags), finding, words, level, where)
     if not diagnosis.main and diagnosis.kernels:
         yield Padding(Text(words.text("explain.nothing")), (1, 0, 0, 0))
-    for heading, others in (("also", diagnosis.further), ("effects", diagnosis.effects)):
-        if others:
-            yield Text()
-            yield Text(words.text(f"explain.{heading}"), style="dim")
-        for finding in others:
-            line = f"- {rows.finding_text(finding, words).title} ({gain(finding, words)})"
-            yield Padding(Text(line, style="dim"), (0, 0, 0, 2))
+    for heading, lines in rows.other_findings(diagnosis, words):
+        yield Text()
+        yield Text(heading, style="dim")
+        for line in lines:
+            yield Padding(Text(f"- {line}", style="dim"), (0, 0, 0, 2))
 
 
 def _kernels(diagnosis: TimelineDiagnosis, selection: Selection, words: Wording) -> Iterable[RenderableType]:
@@ -104,15 +104,16 @@ def _kernels(diagnosis: TimelineDiagnosis, selection: Selection, words: Wording)
     left = len(selection.kernels) - len(shown)
     if left:
         yield Text(words.text("timeline_text.more-kernels", count=left), style="dim")
-    advice = rows.ncu_advice(selection.kernels, words)
+    advice = rows.ncu_advice(selection, words)
     if advice is None:
         return
     yield Text()
     yield Text(advice.sentence)
     if advice.command:
         yield Padding(Text("\n".join(rows.command_lines(advice.command, _COMMAND_CELLS))), (0, 0, 0, 4))
-        if not diagnosis.program_known:
-            yield Text(words.text("timeline.program-unknown"), style="dim")
+        note = rows.program_note(diagnosis, advice.command, words)
+        if note is not None:
+            yield Text(note, style="dim")
     if advice.others:
         yield Text(words.text("timeline_text.ncu-others", names=advice.others), style="dim")
 

@@ -16,7 +16,8 @@ from gputui.model.intervals import EMPTY
 def exposed_communication(state: SteadyState) -> Hit | None:
     """Collectives (NCCL's kernels) run beside no other kernel of their GPU for a tenth of the window.
 
-    A long collective may wait for another rank: ``straggler`` tells, where several ranks are open.
+    A long collective may wait for another rank: ``straggler`` tells, where several ranks are open. Of one rank alone
+    it is less sure what the time is for.
     """
     exposed = {}
     total = {}
@@ -36,10 +37,14 @@ def exposed_communication(state: SteadyState) -> Hit | None:
     params = {
         "share_pct": 100 * share, "time": float(exposed[gpu]), "count": len(rows), "gpu": state.number(gpu),
         "gpus": len(state.communicating), "hidden_pct": 100 * (1 - exposed[gpu] / max(1, total[gpu])),
-        "name": state.short_name(int(times.argmax())),
+        "name": state.short_name(int(times.argmax())), "files": "rank*.sqlite" if state.is_nsys else "rank*.json.gz",
     }  # fmt: skip
     evidence = (Evidence("exposed_communication_pct", 100 * share, "%", 10.0),)
-    return Hit(0.8, state.gain(exposed), evidence, params, moment=state.moment_of(rows))
+    alone = len(state.communicating) == 1
+    return Hit(
+        0.5 if alone else 0.8, state.gain(exposed), evidence, params, "alone" if alone else "",
+        state.moment_of(rows),
+    )  # fmt: skip
 
 
 @timeline_rule(

@@ -40,14 +40,16 @@ def pageable_copies(state: SteadyState) -> Hit | None:
     sizes = state.bytes_of(mine)
     time = int(state.timeline.ops.duration[mine].sum())
     params = {
-        "count": len(mine), "share_pct": 100 * share, "time": float(time), "bytes": int(sizes.sum()),
-        "typical": float(np.median(sizes)), "most": int(sizes.max()), "gpu": state.number(gpu),
-        "rate": float(sizes.sum()) / time * 1e9 if time > 0 else None,
+        "count": len(mine), "share_pct": 100 * share, "time": float(time),
+        "bytes": int(sizes.sum()) if len(sizes) else None,
+        "typical": float(np.median(sizes)) if len(sizes) else None,
+        "most": int(sizes.max()) if len(sizes) else None, "gpu": state.number(gpu),
+        "rate": float(sizes.sum()) / time * 1e9 if time > 0 and len(sizes) == len(mine) else None,
     }  # fmt: skip
     evidence = (Evidence("pageable_copies_pct", 100 * share, "%", 2.0), Evidence("pageable_copies", len(mine), ""))
     return Hit(
-        0.7 if matters else 0.9, state.gain(exposed), evidence, params, "" if matters else "harmless",
-        state.moment_of(mine),
+        0.7 if matters else 0.9, state.gain(exposed), evidence, params,
+        "harmless" if not matters else "" if len(sizes) else "unsized", state.moment_of(mine),
     )  # fmt: skip
 
 
@@ -93,9 +95,9 @@ def small_copies(state: SteadyState) -> Hit | None:
     cost = {gpu: _cost_of_small(state, gpu) for gpu in state.gpus}
     gpu = state.worst(lambda one: float(cost[one]))
     mine = np.flatnonzero(state.mask(gpu, state.host_copies))
-    if not len(mine):
-        return None
     sizes = state.bytes_of(mine)
+    if not len(sizes):
+        return None
     typical, per_s = float(np.median(sizes)), len(mine) / state.seconds
     share = cost[gpu] / max(1, state.length(gpu))
     if len(mine) < 100 or per_s <= 100 or typical >= _SMALL_BYTES or share < 0.02:
@@ -113,7 +115,8 @@ def small_copies(state: SteadyState) -> Hit | None:
 
 def _cost_of_small(state: SteadyState, gpu: int) -> int:
     rows = np.flatnonzero(state.mask(gpu, state.host_copies))
-    small = rows[state.bytes_of(rows) < _SMALL_BYTES] if len(rows) else rows
+    sizes = state.timeline.transfers.bytes[state.timeline.ops.detail[rows]]
+    small = rows[(sizes >= 0) & (sizes < _SMALL_BYTES)]
     if not len(small):
         return 0
     mask = np.zeros(len(state.timeline.ops), dtype=bool)

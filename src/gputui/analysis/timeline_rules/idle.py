@@ -55,8 +55,12 @@ def gpu_idle(state: SteadyState) -> Hit | None:
         "steps": steps, "before": before, "after": after, **told_of(spent),
     }  # fmt: skip
     whose = f"{'several-' if len(state.gpus) > 1 else ''}{state.span_word}"
-    if before:
-        where = "parted-once" if 0.8 * steps <= count <= 1.2 * steps else "parted"
+    if before and 0.8 * steps <= count <= 1.2 * steps:
+        where = "parted-once"
+    elif spent.range_share >= _MOSTLY:
+        where = "in"
+    elif before:
+        where = "parted"
     else:
         where = "between" if state.between_steps(gpu) * 2 >= state.idle(gpu) else ""
     variant = "+".join((f"{whose}-{where}" if where else whose, whose, _did(spent)))
@@ -141,7 +145,9 @@ def launch_bound(state: SteadyState) -> Hit | None:
     kernels are tiny and many (median under 10 µs, over 1,000 a second), or the gaps are half as long as the kernels, or
     the launch calls take longer than the kernels, or the gaps cost 15 %.
 
-    Only with the GPU idle: calls that wait for a full queue sum to seconds while the GPU is busy.
+    Only with the GPU idle: calls that wait for a full queue sum to seconds while the GPU is busy. Where the CPU is what
+    takes the time, the gaps that its own code makes longer (``Cause.CODE``) are told and counted with the short ones,
+    unless they are more: both are times when it could not keep up, and what cures the one cures the other.
     """
     if not state.gpus:
         return None
@@ -163,14 +169,25 @@ def launch_bound(state: SteadyState) -> Hit | None:
     tiny = typical < 10_000 and count / state.seconds > 1000
     if not (tiny or gap > 0.5 * typical or launching > int(durations.sum()) or share >= _MANY_GAPS):
         return None
-    idle = max(1, state.idle(gpu, Cause.LAUNCH))
     known = state.has("api-calls")
-    queued = int(gaps.idle[chosen & gaps.queued].sum()) / idle
+    queued = int(gaps.idle[chosen & gaps.queued].sum()) / max(1, state.idle(gpu, Cause.LAUNCH))
+    of_cpu = known and queued < _MOSTLY
+    causes: tuple[Cause, ...] = (Cause.LAUNCH,)
+    if of_cpu and state.idle(gpu, Cause.LAUNCH) >= state.idle(gpu, Cause.CODE):
+        causes = _KEEPING_UP
+        chosen = np.isin(gaps.cause, causes)
+        gap = float(np.median(gaps.idle[chosen]))
+    share, idle = state.idle_share(gpu, *causes), max(1, state.idle(gpu, *causes))
     in_calls = int(np.minimum(gaps.in_calls, gaps.end - gaps.start)[chosen].sum()) / idle
-    variant = "unknown" if not known else "queued" if queued >= _MOSTLY else "cpu"
+    variant = "cpu" if of_cpu else "queued" if known else "unknown"
+    if gap < typical:
+        variant += "+longer"
+    if not state.is_nsys:
+        variant += "+torch"
     params = {
         "share_pct": 100 * share, "idle_pct": 100 * state.idle_share(gpu), "kernels": count, "typical": typical,
-        "gap": gap, "per_s": count / state.seconds, "gpu": state.number(gpu), "queued_pct": 100 * queued,
+        "gap": gap, "mean": float(gaps.idle[chosen].mean()), "gaps": int(chosen.sum()),
+        "per_s": count / state.seconds, "gpu": state.number(gpu), "queued_pct": 100 * queued,
         "in_calls_pct": 100 * in_calls, "launching": float(launching),
         "each": launching / len(launch_rows) if len(launch_rows) else 0.0,
     }  # fmt: skip
@@ -179,15 +196,15 @@ def launch_bound(state: SteadyState) -> Hit | None:
         Evidence("gpu_idle_pct", 100 * state.idle_share(gpu), "%", 100 * SOME_IDLE),
         Evidence("median_kernel", typical, "ns"), Evidence("median_launch_gap", gap, "ns"),
     )  # fmt: skip
-    # Fewer launches, or all of a step at once, also spare the CPU its own code between two of them.
-    bound = state.gain(lambda one: state.idle(one, Cause.LAUNCH, Cause.CODE))
-    leads = state.idle(gpu, Cause.LAUNCH) >= state.idle(gpu, Cause.CODE)
+    bound = state.gain(lambda one: state.idle(one, *causes))
     return Hit(
         0.85 if known else 0.6, bound, evidence, params, variant, state.longest(gpu, chosen),
-        effects=("python-overhead",) if leads else (), claims=(Cause.LAUNCH,),
+        effects=("python-overhead",) if Cause.CODE in causes else (), claims=causes,
     )  # fmt: skip
 
 
+_KEEPING_UP = (Cause.LAUNCH, Cause.CODE)
+"""Gaps in which the CPU could not keep up with the GPU."""
 _MANY_GAPS = 0.15
 """Short gaps that cost so much of the window are told whatever the kernels' length."""
 
@@ -213,18 +230,20 @@ def no_cuda_graph(state: SteadyState) -> Hit | None:
     differing = np.abs(counts - usual).sum(axis=1)
     if float((differing <= 0.02 * usual.sum()).mean()) < 0.8:
         return None
-    gpu = state.worst(lambda one: state.idle_share(one, Cause.LAUNCH))
+    gpu = state.worst(lambda one: state.idle_share(one, *_KEEPING_UP))
     kernels = int(usual.sum())
-    params = {"kernels": kernels, "steps": len(counts), "share_pct": 100 * state.idle_share(gpu, Cause.LAUNCH)}
+    params = {"kernels": kernels, "steps": len(counts), "share_pct": 100 * state.idle_share(gpu, *_KEEPING_UP)}
     evidence = (Evidence("kernels_per_step", kernels, ""), Evidence("graph_launches", 0, ""))
-    bound = state.gain(lambda one: state.idle(one, Cause.LAUNCH, Cause.CODE))
-    return Hit(0.7, bound, evidence, params, moment=state.longest(gpu, state.gaps(gpu).cause == Cause.LAUNCH))
+    # One launch of all also spares the CPU its own code between two of them.
+    bound = state.gain(lambda one: state.idle(one, *_KEEPING_UP))
+    return Hit(0.7, bound, evidence, params, moment=state.longest(gpu, np.isin(state.gaps(gpu).cause, _KEEPING_UP)))
 
 
-@timeline_rule("python-overhead", "idle", needs=("os-calls",), applies=lambda state: state.is_python)
+@timeline_rule("python-overhead", "idle", needs=("os-calls|operators",), applies=lambda state: state.is_python)
 def python_overhead(state: SteadyState) -> Hit | None:
     """A Python program whose launching thread was in its own code, in no call of CUDA or the operating system, in gaps
-    of 0.1 to 1 ms that cost 5 % of the window. CPU samples of that thread in those gaps make it surer.
+    of 0.1 to 1 ms that cost 5 % of the window. CPU samples of that thread in those gaps make it surer, and so do
+    PyTorch's operators that fill most of them.
     """
     if not state.gpus:
         return None
@@ -234,14 +253,18 @@ def python_overhead(state: SteadyState) -> Hit | None:
     chosen = gaps.cause == Cause.CODE
     if share < 0.05 or state.idle_share(gpu) < SOME_IDLE or chosen.sum() < 10:
         return None
-    spent = state.spent(gpu, chosen)
+    spent, in_operators = state.spent(gpu, chosen), state.in_operators(gpu, chosen)
     params = {
         "share_pct": 100 * share, "gaps": int(chosen.sum()), "typical": float(np.median(gaps.idle[chosen])),
-        "gpu": state.number(gpu), **told_of(spent),
+        "gpu": state.number(gpu), "operators_pct": 100 * in_operators, **told_of(spent),
     }  # fmt: skip
     running = state.running_share(gpu, chosen)
     evidence = (Evidence("gpu_idle_for_own_code_pct", 100 * share, "%", 5.0),)
     bound = state.gain(lambda one: state.idle(one, Cause.CODE))
-    confidence = 0.75 if running is not None and running >= _MOSTLY else 0.55
-    variant = "range" if spent.range_share >= _MOSTLY else ""
+    seen = running is not None and running >= _MOSTLY
+    confidence = 0.75 if seen else 0.65 if in_operators >= _MOSTLY else 0.55
+    if state.has("os-calls"):
+        variant = "range" if spent.range_share >= _MOSTLY else ""
+    else:
+        variant = "operators-range+operators" if spent.range_share >= _MOSTLY else "operators"
     return Hit(confidence, bound, evidence, params, variant, state.longest(gpu, chosen), claims=(Cause.CODE,))

@@ -14,7 +14,7 @@ def one_kernel_dominates(state: SteadyState) -> Hit | None:
     """One kernel takes half of all kernels' time, and runs for a tenth of the window: the place to look with ncu. Not a
     collective: others speak of those, and ncu cannot replay them.
 
-    What that kernel could gain is not in a timeline; the text gives the bound were it to take no time at all.
+    What that kernel could gain is not in a timeline; the text gives the window's bound were it to take no time at all.
     """
     groups = state.facts.kernels
     if not groups or len(groups) < 2 or groups[0].share < 0.5:

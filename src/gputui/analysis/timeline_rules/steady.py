@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from gputui.analysis.finding import Moment
 from gputui.analysis.kernel_names import KernelIdentity, identify, short_name
+from gputui.analysis.ncu_command import is_python
 from gputui.analysis.steps import Step, without_numbers
 from gputui.analysis.timeline import Mask, TimelineFacts, Window
 from gputui.model.intervals import EMPTY, Intervals, Ns
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from gputui.model.report import Notice
 
 NEEDS = (
-    "ops", "loop", "api-calls", "os-calls", "nvtx", "memory-kinds", "grids", "gpu-metrics", "samples", "steps",
-    "all-ranks",
+    "ops", "loop", "api-calls", "os-calls", "operators", "nvtx", "memory-kinds", "grids", "gpu-metrics", "samples",
+    "steps", "all-ranks",
 )  # fmt: skip
 """What rules may ask a capture for."""
 
@@ -60,7 +61,8 @@ _INPUT_RANGE = re.compile(
     r"|input_?pipeline|prefetch|DataLoaderIter|^(data|input|loader)$",
     re.IGNORECASE,
 )
-_PYTHON = re.compile(r"python|ipython|jupyter|torchrun|accelerate", re.IGNORECASE)
+_OPERATORS = "PyTorch"
+"""The domain of the operators that PyTorch's profiler records."""
 
 
 UNIFIED = (CopyKind.UNIFIED_HOST_TO_DEVICE, CopyKind.UNIFIED_DEVICE_TO_HOST, CopyKind.UNIFIED_DEVICE_TO_DEVICE)
@@ -80,7 +82,8 @@ class Cause(IntEnum):
     ALLOCATION = 4
     INPUT = 5
     CODE = 6
-    """0.1 to 1 ms in which the launching thread was mostly in no call of CUDA or the operating system."""
+    """0.1 to 1 ms in which the launching thread was mostly in no call of CUDA or the operating system; where the latter
+    were not traced, mostly in PyTorch's operators or between them in a range, and in no call of CUDA."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -191,6 +194,7 @@ class SteadyState:
             "loop": lambda: self.facts.steps is not None or self._own_ops >= _FEW_OPS,
             "api-calls": lambda: bool((timeline.ops.call[self.rows] >= 0).any()),
             "os-calls": lambda: len(timeline.os_calls) > 0,
+            "operators": lambda: len(self.operators) > 0,
             "nvtx": lambda: bool((timeline.ranges.kind == RangeKind.PUSH_POP).any()),
             "memory-kinds": lambda: bool((self.host_memory != MemoryKind.UNKNOWN).any()),
             "grids": lambda: any(shape.grid is not None for shape in timeline.shapes) and self.sm_count is not None,
@@ -212,9 +216,7 @@ class SteadyState:
     @cached_property
     def is_python(self) -> bool:
         """Whether the launching program is a Python one, as far as its name or command tells."""
-        told = [process.name for process in self.timeline.processes]
-        told += [file.command or "" for file in self.timeline.files]
-        return not self.is_nsys or any(map(_PYTHON.search, told))
+        return bool(is_python(self.timeline))
 
     @property
     def sm_count(self) -> int | None:
@@ -376,8 +378,9 @@ class SteadyState:
         return found
 
     def bytes_of(self, chosen: Mask | Ns) -> Ns:
-        """The bytes of these copies (rows or a mask)."""
-        return self.timeline.transfers.bytes[self.timeline.ops.detail[chosen]]
+        """The bytes of these copies (rows or a mask), without those whose size the file does not tell."""
+        sizes = self.timeline.transfers.bytes[self.timeline.ops.detail[chosen]]
+        return sizes[sizes >= 0]
 
     # -------------------------------------------------------------- threads
 
@@ -471,6 +474,24 @@ class SteadyState:
         chosen = named[ranges.name[rows]] & np.isin(ranges.thread[rows], self.launching)
         return self.cover(ranges, rows[chosen])
 
+    @cached_property
+    def operators(self) -> Ns:
+        """The launching threads' ranges in the window that are PyTorch's operators."""
+        ranges, rows = self.timeline.ranges, self.near(self.timeline.ranges)
+        named = np.array([name == _OPERATORS for name in self.timeline.names] + [False], dtype=bool)
+        found: Ns = rows[named[ranges.domain[rows]] & np.isin(ranges.thread[rows], self.launching)]
+        return found
+
+    def in_operators(self, gpu: int, chosen: Mask) -> float:
+        """How much of these gaps the thread that launched what ended them was in PyTorch's operators, 0-1."""
+        gaps, ranges = self.gaps(gpu), self.timeline.ranges
+        inside, whole = 0, int((gaps.end - gaps.start)[chosen].sum())
+        for thread in np.unique(gaps.thread[chosen]).tolist():
+            mine = chosen & (gaps.thread == thread)
+            when = self.cover(ranges, self.operators[ranges.thread[self.operators] == thread])
+            inside += int(_covered(when, gaps.start[mine], gaps.end[mine]).sum())
+        return inside / max(1, whole)
+
     # -------------------------------------------------------------- gaps
 
     @cached_property
@@ -497,7 +518,7 @@ class SteadyState:
         thread = np.where(call >= 0, calls.thread[call], usual).astype(np.int64) if len(calls) else np.full(len(op), -1)
         queued = (call >= 0) & (calls.start[call] < start) if len(calls) else np.zeros(len(op), dtype=bool)
         zero = np.zeros(len(start), dtype=np.int64)
-        in_calls, in_os, in_allocation = zero.copy(), zero.copy(), zero.copy()
+        in_calls, in_os, in_allocation, in_ranges = zero.copy(), zero.copy(), zero.copy(), zero.copy()
         after_sync, after_copy = np.zeros(len(start), dtype=bool), np.zeros(len(start), dtype=bool)
         for one in np.unique(thread[thread >= 0]).tolist():
             here = np.flatnonzero(thread == one)
@@ -507,6 +528,9 @@ class SteadyState:
             in_calls[here] = _covered(every, begin, stop)
             os_rows = self.thread_rows(self.timeline.os_calls, one)
             in_os[here] = _covered(self.cover(self.timeline.os_calls, os_rows).minus(every), begin, stop)
+            ranges = self.thread_rows(self.timeline.ranges, one)
+            ranges = ranges[self.timeline.ranges.kind[ranges] == RangeKind.PUSH_POP]
+            in_ranges[here] = _covered(self.cover(self.timeline.ranges, ranges).minus(self.input_ranges), begin, stop)
             in_allocation[here] = _covered(self.when_in(one, ALLOCATIONS), begin, stop)
             after_sync[here] = _covered(self.when_in(one, SYNCS), begin, begin + 1) > 0
             after_copy[here] = _covered(self.cover(calls, own[self._blocking[own]]), begin, begin + 1) > 0
@@ -520,7 +544,10 @@ class SteadyState:
         # From the weakest reason to the strongest: what is set last holds.
         if self.has("os-calls"):
             in_own = (thread >= 0) & (in_calls + in_os < length // 2)
-            cause[(length >= LAUNCH_GAP_NS) & (length < LONG_GAP_NS) & in_own] = Cause.CODE
+        else:
+            # What PyTorch's profiler records of the CPU is the program's own code, but for ranges that get data.
+            in_own = (in_calls < length // 2) & (in_ranges > length // 2) & self.has("operators")
+        cause[(length >= LAUNCH_GAP_NS) & (length < LONG_GAP_NS) & in_own] = Cause.CODE
         cause[length < LAUNCH_GAP_NS] = Cause.LAUNCH
         cause[(length < LONG_GAP_NS) & after_sync] = Cause.SYNC
         cause[(length < LONG_GAP_NS) & after_copy] = Cause.COPY
@@ -601,7 +628,8 @@ class SteadyState:
         take = removed if callable(removed) else (lambda gpu: removed.get(gpu, 0))
         won = {gpu: max(0, take(gpu)) for gpu in self.gpus}
         waits = {} if self.collectives is None else self.collectives.wait_of
-        by_others = {gpu: max((won[one] for one in self.gpus if one != gpu), default=0) for gpu in self.gpus}
+        best = sorted(self.gpus, key=lambda gpu: -won[gpu])[:2]
+        by_others = {gpu: max((won[one] for one in best if one != gpu), default=0) for gpu in self.gpus}
         return min(
             (
                 self.length(gpu) / max(1, self.length(gpu) - won[gpu] - min(waits.get(gpu, 0), by_others[gpu]))
