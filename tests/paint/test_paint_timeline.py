@@ -227,12 +227,6 @@ def test_deep_zoom_is_told_as_an_offset() -> None:
     assert "+1 µs" in picture.text() or "+1.0 µs" in picture.text()
 
 
-def test_the_ruler_counts_from_the_origin() -> None:
-    far = 1_700_000_000_000_000_000
-    same = paint([], Viewport(0, 10**9, 80, 4)).lines()
-    assert paint([], Viewport(far, far + 10**9, 80, 4, origin_ns=far)).lines() == same
-
-
 # ------------------------------------------------------------------ what lies over the lanes
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gputui.paint.grid import width_of
-from gputui.views.text import cut, fit, paragraph, shorten_middle, shown, wrap
+from gputui.views.text import broken, cut, fit, paragraph, shorten_middle, shown, wrap
 
 LONG = "void at::native::" + "vectorized_elementwise_kernel<" * 200
 
@@ -16,6 +16,14 @@ def test_wrapped_lines_fit_and_lose_nothing(text: str, cells: int) -> None:
     lines = wrap(text, cells)
     assert all(width_of(line) <= max(cells, 2) for line in lines)
     assert "".join("".join(lines).split()) == "".join(text.split())
+
+
+@pytest.mark.parametrize("text", ["", "nsys  profile --trace=cuda", LONG, "混ざった text と 日本語"])
+@pytest.mark.parametrize("cells", [2, 7, 40])
+def test_code_is_broken_anywhere_and_nothing_of_it_is_lost(text: str, cells: int) -> None:
+    lines = broken(text, cells)
+    assert all(width_of(line) <= cells for line in lines)
+    assert "".join(lines) == text
 
 
 def test_a_number_keeps_its_unit() -> None:

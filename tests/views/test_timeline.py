@@ -17,8 +17,10 @@ from textual.binding import Binding
 from textual.geometry import Region
 from textual.pilot import Pilot
 from textual.screen import Screen
+from textual.worker import WorkerFailed
 
 import gputui.views
+from built_timeline import Built
 from gputui.analysis.finding import Moment
 from gputui.analysis.timeline import TimelineFacts
 from gputui.model.device import Device
@@ -359,6 +361,99 @@ async def test_a_full_stop_lands_in_the_longest_gap_and_tells_what_the_cpu_did()
         assert starts == [7000, 700, 2000, 2000, 700]
 
 
+def two_gpus() -> Timeline:
+    """Twelve steps of 1 ms on two GPUs, each idle for 300 µs of every step (in step 7 GPU 1 for 600); before them, in
+    two steps of 10 ms, they idle for up to 9 ms."""
+    built = Built(gpus=2, streams=(Stream(0, 0, 7), Stream(1, 0, 7)))
+    start = 0
+    for step in range(14):
+        span = 10_000 if step < 2 else 1000
+        built.range(US * start, US * (start + span), f"step {step}")
+        for gpu in (0, 1):
+            busy = 1000 + 200 * gpu if step < 2 else 400 if (gpu, step) == (1, 7) else 700
+            built.call(US * start, US * (start + 5))
+            built.kernel(US * start, US * (start + busy), stream=gpu, call=2 * step + gpu)
+        start += span
+    return built.timeline()
+
+
+async def test_gaps_of_the_steady_time_come_before_those_of_the_warm_up_on_all_gpus() -> None:
+    async with shown(two_gpus()) as (host, pilot):
+        assert host.facts is not None
+        assert host.facts.window.start_ns == 20_000 * US
+        found = []
+        for _ in range(60):
+            await pilot.press("full_stop")
+            lane = host.view._lane
+            row = lane.row_at(host.view.stand.cursor_ns)
+            assert row is not None
+            start, end = lane.span(row)
+            place = (lane.gpu, start // US, (end - start) // US)
+            if found[-1:] == [place]:
+                break
+            found.append(place)
+            assert ("in the warm-up" in page(host)) == (start < 20_000 * US)
+        # The longest of the steady time is GPU 1's; those of 10 ms steps, though longer, come last.
+        assert found[0] == (1, 25_400, 600)
+        steady = [one for one in found if one[1] >= 20_000]
+        assert found == [*steady, (0, 1000, 9000), (0, 11_000, 9000), (1, 1200, 8800), (1, 11_200, 8800)]
+        assert {one[0] for one in steady} == {0, 1}
+        assert [one[2] for one in steady] == sorted((one[2] for one in steady), reverse=True)
+
+
+@pytest.mark.parametrize("size", [(58, 12), (62, 20), (80, 24), (120, 40)])
+async def test_what_the_cpu_did_in_a_gap_is_told_without_a_cut(size: tuple[int, int]) -> None:
+    async with shown(size=size) as (host, pilot):
+        await pilot.press("full_stop")
+        text = " ".join(page(host).split())
+        assert "Meanwhile thread python 7: cudaStreamSynchronize 50 %" in text
+        if size[1] > 14:
+            assert "47 % in no CUDA call (poll 30 %) · cudaLaunchKernel 3.3 %" in text
+        assert "…" not in next(line for line in host.view.plain_lines() if "Meanwhile" in line)
+
+
+async def test_times_are_the_files_own() -> None:
+    """The file's time 0 is no event: what the pane says is found there under the same number."""
+    late = replace(make_timeline(), start_ns=400 * US)
+    async with shown(late, size=(160, 40)) as (host, pilot):
+        await pilot.press("0")
+        ruler = host.view.plain_lines()[0]
+        assert "2 ms" in ruler
+        at = ruler.index("2 ms") + 2
+        assert abs(column(host, 2000) - at) <= 2
+        await pilot.press("full_stop")
+        assert "at 2.60 ms" in page(host)
+        assert "0: start of the capture" in page(host)
+
+
+async def test_shares_in_the_pane_say_of_what() -> None:
+    async with shown(size=(140, 50)) as (host, _):
+        text = page(host)
+        assert "GPU work: G matrix product" in text
+        # 200 + 1000 + 500 + 1400 + 1000 µs of 10 ms.
+        assert "GPU busy 41 % of the view" in text
+        assert "By name, % of the time in view: stream 7" in text
+        assert host.view.plain_lines()[1].endswith("of view")
+
+
+async def test_lanes_that_cannot_be_made_are_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("broken")
+
+    host = Host(TimelineFacts(make_timeline()))
+    with monkeypatch.context() as patched:
+        patched.setattr(timeline_widget, "lanes", fail)
+        async with host.run_test(size=(120, 40)) as pilot:
+            with suppress(WorkerFailed):  # it may have failed before the wait began
+                await host.workers.wait_for_complete()
+            await pilot.pause()
+            assert "could not be worked out" in " ".join(page(host).split())
+            patched.undo()
+            await pilot.resize_terminal(120, 20)
+            await settle(host, pilot)
+            assert "gemm" in page(host)
+
+
 async def test_a_gap_too_small_to_be_seen_is_zoomed_to() -> None:
     async with shown() as (host, pilot):
         await pilot.press("full_stop", "full_stop")
@@ -646,7 +741,7 @@ async def test_it_fits_every_size_in_every_language(size: tuple[int, int], langu
 async def test_the_room_below_ranks_what_is_in_view() -> None:
     async with shown(size=(120, 50)) as (host, pilot):
         lines = host.view.plain_lines()
-        first = next(y for y, line in enumerate(lines) if line.startswith(" In view"))
+        first = next(y for y, line in enumerate(lines) if line.startswith(" By name"))
         # Of 10 ms: gemm 2.4, add 1, softmax 0.5.
         assert [line.split()[-1] for line in lines[first + 1 : first + 4]] == ["gemm", "add", "softmax"]
         assert "24 %" in lines[first + 1]
@@ -654,6 +749,6 @@ async def test_the_room_below_ranks_what_is_in_view() -> None:
         assert "1.2 ms each" in lines[first + 1]
         await pilot.press("k")
         lines = host.view.plain_lines()
-        first = next(y for y, line in enumerate(lines) if line.startswith(" The longest idle"))
+        first = next(y for y, line in enumerate(lines) if line.startswith(" Longest idle"))
         assert "3 ms" in lines[first + 1]
         assert "30 %" in lines[first + 1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -13,13 +14,17 @@ import pytest
 from textual.pilot import Pilot
 
 from built_timeline import Built
+from gputui.analysis.nvtx import DEEPEST
 from gputui.model.kernel import Kernel
 from gputui.model.report import NoMetrics, Notice, Report
+from gputui.paint.grid import width_of
 from gputui.views import actions
 from gputui.views.app import GputuiApp
-from gputui.views.library import flatten, load
+from gputui.views.library import common_beginnings, distinguish, flatten, load
 from gputui.views.ordering import unfolded, with_parents
+from gputui.views.screens.help import HelpScreen
 from gputui.views.screens.loading import LoadingScreen
+from gputui.views.widgets.kernel_list import fit_name, shorten_name
 from gputui.views.widgets.timeline import TimelineView
 from traces import write_trace
 
@@ -119,6 +124,43 @@ async def test_the_filter_and_the_search_find_kernels(start: Start) -> None:
         assert app.main.entry.title == "softmax"
 
 
+def test_the_most_telling_word_of_a_kernels_full_name_comes_first() -> None:
+    full = (
+        "void at::native::vectorized_elementwise_kernel<(int){}, at::native::{}, std::array<char *, (unsigned long)2>>"
+    )
+    names = [
+        full.format(4, "AUnaryFunctor<float, at::native::binary_internal::MulFunctor<float>>"),
+        full.format(4, "BUnaryFunctor<float, at::native::binary_internal::MulFunctor<float>>"),
+        full.format(8, "GeluCUDAKernelImpl(at::TensorIteratorBase &)::[lambda() (instance 2)]"),
+    ]
+    details = distinguish([("vectorized_elementwise_kernel", one, ()) for one in names])
+    assert [one.split(" ")[0] for one in details] == ["AUnaryFunctor", "BUnaryFunctor", "GeluCUDAKernelImpl"]
+    assert details[0].split(" ")[:2] == ["AUnaryFunctor", "MulFunctor"]
+    assert details[0].endswith("4")
+
+
+async def test_a_narrow_list_tells_what_sets_kernels_apart(start: Start) -> None:
+    built = loop("void lib::vectorized_elementwise_kernel<4, AUnaryFunctor<float>>(float *)")
+    built.kernel(200, 300, "void lib::vectorized_elementwise_kernel<4, BUnaryFunctor<float>>(float *)")
+    async with start(timeline_report(built)) as (app, _):
+        by_name = {entry.kernel.demangled: entry for entry in app.library.entries}
+        entry = next(one for name, one in by_name.items() if "AUnary" in name)
+        assert fit_name(entry, 24) == ("vectorize…", "AUnaryFunctor")
+        assert fit_name(entry, 25) == ("vectorized…", "AUnaryFunctor")
+        assert fit_name(entry, 60) == ("vectorized_elementwise_kernel", "AUnaryFunctor")
+        assert fit_name(entry, 16) == ("vector…", "AUnaryF…")
+        assert any("AUnaryFunctor" in line for line in listed(app))
+
+
+def test_a_shortened_name_keeps_what_others_of_its_family_do_not_have() -> None:
+    names = ["nvjet_sm90_tst_192x128_64x5_NNT", "nvjet_sm90_tst_128x160_64x5_NTT", "softmax_forward", "gemm"]
+    assert common_beginnings(names) == [15, 15, 0, 0]
+    assert shorten_name(names[0], 15, 31) == names[0]
+    assert shorten_name(names[0], 15, 22) == "nvjet…192x128_64x5_NNT"
+    assert shorten_name(names[1], 15, 19) == "nvjet…128x16…x5_NTT"
+    assert shorten_name("softmax_forward", 0, 9) == "soft…ward"
+
+
 # -------------------------------------------------------------------- the pages
 
 
@@ -160,6 +202,42 @@ async def test_moving_in_the_list_brings_the_kernel_into_view(start: Start) -> N
         assert any(line.strip().startswith("softmax") for line in seen)
         await keys(app, pilot, "1")
         assert view.scroll_offset.y == 0
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
+async def test_a_command_is_never_cut(start: Start, size: tuple[int, int]) -> None:
+    name = "nvjet_sm90_tst_192x128_64x5_1x2_h_bz_coopB_" + "NNT_" * 30
+    async with start(timeline_report(loop(name)), size=size) as (app, _):
+        view = app.main.timeline_diagnosis
+        lines = [line.strip(" ▌") for line in view.plain_lines()]
+        share = app.library.share_of(app.library.entries[0])
+        assert share is not None
+        begin = next(place for place, line in enumerate(lines) if line.startswith("ncu --set"))
+        told, left = "", len("".join(shlex.quote(one) for one in share.command))
+        for line in lines[begin:]:
+            told += line.removesuffix("\\").rstrip() + (" " if line.endswith("\\") else "")
+            if len(told.replace(" ", "")) >= left:
+                break
+        assert tuple(shlex.split(told)) == share.command
+        assert max(map(width_of, view.plain_lines())) <= view.size.width
+
+
+async def test_help_of_a_timeline_begins_with_its_own_keys_and_words(start: Start) -> None:
+    async with start(timeline_report()) as (app, pilot):
+        await keys(app, pilot, "3", "question_mark")
+        assert isinstance(app.screen, HelpScreen)
+        text = "\n".join(app.screen.body.plain_lines())
+        words = app.words
+        order = [
+            words.ui("help.timeline.title"), words.ui("action.zoom_in"), words.ui("mark.high"),
+            words.ui("action.cursor_down"), words.glossary()["lane"]["term"], words.glossary()["warp"]["term"],
+        ]  # fmt: skip
+        places, at = [], 0
+        for one in order:
+            at = text.index(one, at)
+            places.append(at)
+        assert places == sorted(places)
+        assert f" {app.signs.worth}  {words.ui('mark.worth')[:20]}" in text
 
 
 async def test_what_the_capture_lacks_is_told_with_its_flag(start: Start) -> None:
@@ -248,6 +326,18 @@ async def test_o_changes_between_kernels_and_ranges(start: Start) -> None:
         assert app.main.selected.listing == actions.KERNELS
 
 
+async def test_after_o_the_focus_is_in_the_list_that_appeared(start: Start) -> None:
+    async with start(timeline_report()) as (app, pilot):
+        await keys(app, pilot, "3")
+        assert app.main.pane == actions.TIMELINE
+        await keys(app, pilot, "o")
+        assert app.focused is app.main.ranges.table
+        await keys(app, pilot, "j")
+        assert app.main.ranges.table.cursor == 1
+        await keys(app, pilot, "tab", "o")
+        assert app.focused is app.main.kernels.table
+
+
 async def test_many_ranges_alike_are_one_line() -> None:
     built = Built()
     for step in range(30):
@@ -258,18 +348,18 @@ async def test_many_ranges_alike_are_one_line() -> None:
     assert rows.ends == (2, 2)
 
 
-async def test_ranges_may_nest_deeper_than_python_calls(start: Start) -> None:
+async def test_ranges_that_nest_deep_can_be_reached(start: Start) -> None:
     built = Built()
-    deepest = 1500
-    for depth in range(deepest):
+    deepest = DEEPEST
+    for depth in range(deepest + 10):
         built.range(depth, 10_000 - depth, f"level {depth}", depth)
     rows = flatten(built.facts().range_tree)
     assert len(rows.nodes) == deepest
     assert rows.ends == (deepest,) * deepest
     async with start(timeline_report(built)) as (app, pilot):
-        await keys(app, pilot, "f", *"1499", "enter", "G")
+        await keys(app, pilot, "f", *str(deepest - 1), "enter", "G")
         assert app.main.ranges.node is not None
-        assert app.main.ranges.node.name == "level 1499"
+        assert app.main.ranges.node.name == f"level {deepest - 1}"
         assert len(app.main.ranges.table.rows) == deepest
 
 

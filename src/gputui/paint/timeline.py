@@ -26,6 +26,9 @@ from gputui.paint.grid import Canvas, Picture, clusters, printable, shorten, wid
 NAMES: tuple[str, ...] = (*OP_CLASSES, *CALL_CLASSES, *OS_CLASSES, "lit")
 """What the legend may show: the keys of ``names``; "lit" is what is selected elsewhere."""
 
+SHARES = ("work", "view")
+"""Further keys: what the legend's shares are of, and those beside the lanes."""
+
 _LETTERS = {
     "gemm": "G", "attention": "A", "norm": "N", "elementwise": "E", "optimizer": "O", "copy-kernel": "C",
     "other": "K", "api-launch": "L", "api-sync": "S", "api-memcpy": "M", "api-alloc": "A", "api-other": "c",
@@ -48,7 +51,7 @@ _TALL_KINDS = ("stream", "nccl", "graph")
 _RANGE_KINDS = ("nvtx", "start-end", "marks")
 _MOST_ROWS = 3
 _TITLE_CELLS = 12
-_SHARE_CELLS = 6
+_SHARE_CELLS = 8
 _SHARES_FROM = 100
 _LEAST_BAR = 4
 _RULER_ROWS = 2
@@ -85,7 +88,7 @@ _ASCII = _Signs(
 class Viewport:
     """The part of a timeline that is drawn, ``[start_ns, end_ns)``, and the cells there are for it.
 
-    ``first_lane`` is the topmost lane; the ruler tells times from ``origin_ns`` on.
+    ``first_lane`` is the topmost lane.
     """
 
     start_ns: int
@@ -93,7 +96,6 @@ class Viewport:
     width: int
     height: int
     first_lane: int = 0
-    origin_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +217,7 @@ def paint(
 ) -> Picture:
     """The pane in ``viewport.width`` × ``viewport.height`` cells: ruler, lanes, legend.
 
-    ``names`` are the words of the legend, by ``NAMES``. ``colourless`` puts a letter where a run of one class begins,
+    ``names`` are its words, by ``NAMES`` and ``SHARES``. ``colourless`` puts a letter where a run of one class begins,
     for terminals that show no colours.
     """
     return _Painter(lanes, viewport, overlay, names, ascii, colourless).picture()
@@ -261,14 +263,14 @@ class _Painter:
     def _ruler(self) -> None:
         plan, canvas, signs = self.plan, self.canvas, self.signs
         canvas.fill(plan.left, 1, [signs.axis] * plan.columns, ["tl-axis"] * plan.columns)
-        start, end = plan.start_ns - self.viewport.origin_ns, plan.start_ns + plan.span_ns - self.viewport.origin_ns
+        start, end = plan.start_ns, plan.start_ns + plan.span_ns
         ticks = _ticks(start, end, plan.columns)
         if ticks.base is not None:
             canvas.write(
                 0, 0, printable(units.moment(ticks.base, ticks.base_step, end), ascii=self.ascii), "tl-axis-offset"
             )
         for time in ticks.times:
-            column = plan.column_of(time + self.viewport.origin_ns)
+            column = plan.column_of(time)
             if column is None:
                 continue
             canvas.put(column, 1, signs.tick, "tl-axis")
@@ -277,6 +279,9 @@ class _Painter:
             at = min(max(column - cells // 2, plan.left), canvas.width - cells)
             canvas.label(text, "tl-axis-label", [(at, 0)])
         self._on_axis()
+        view = printable(self.names.get("view", ""), ascii=self.ascii)
+        if self.viewport.width >= _SHARES_FROM:
+            self.canvas.write(canvas.width - width_of(view), 1, view, "tl-legend")
 
     def _on_axis(self) -> None:
         """Selection, marks, bookmarks and cursor, each over those before."""
@@ -508,18 +513,30 @@ class _Painter:
         ]
         items += [(name, "") for name in self.others]
         if self.overlay.lit is not None:
-            items.insert(0, ("lit", ""))
+            column = self._legend_item(row, column, "lit", "") or column
+        work = printable(self.names.get("work", ""), ascii=self.ascii)
+        if whole and work:
+            self.canvas.write(column, row, work, "tl-legend")
+            column += width_of(work) + 1
         for name, share in items:
-            sign = self.signs.lit if self.colourless and name == "lit" else self.signs.swatch
-            if self.colourless and name != "lit":
-                sign = _LETTERS.get(name, "")
-            word = printable(f"{self.names.get(name, name)}{share}", ascii=self.ascii)
-            cells = width_of(sign) + 1 + width_of(word)
-            if column + cells > self.canvas.width:
+            # The colours matter more than their shares.
+            after = self._legend_item(row, column, name, share) or self._legend_item(row, column, name, "")
+            if after is None:
                 break
-            self.canvas.write(column, row, sign, f"tl-{name}")
-            self.canvas.write(column + (2 if sign else 0), row, word, "tl-legend")
-            column += cells + 2
+            column = after
+
+    def _legend_item(self, row: int, column: int, name: str, share: str) -> int | None:
+        """Write a class's sign and word; the column of the next one, ``None`` where it does not fit."""
+        sign = self.signs.lit if self.colourless and name == "lit" else self.signs.swatch
+        if self.colourless and name != "lit":
+            sign = _LETTERS.get(name, "")
+        word = printable(f"{self.names.get(name, name)}{share}", ascii=self.ascii)
+        cells = width_of(sign) + 1 + width_of(word)
+        if column + cells > self.canvas.width:
+            return None
+        self.canvas.write(column, row, sign, f"tl-{name}")
+        self.canvas.write(column + (2 if sign else 0), row, word, "tl-legend")
+        return column + cells + 2
 
 
 def _steps(covered: Ns, widths: Ns, steps: int) -> Ns:

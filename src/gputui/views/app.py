@@ -121,7 +121,6 @@ class GputuiApp(App[int]):
         self._reading = threading.Lock()
         self._main = MainScreen(self)
         self._loading: LoadingScreen | None = None
-        self._opening = ""
         for theme in THEMES:
             self.register_theme(theme)
         self.theme = (
@@ -172,8 +171,13 @@ class GputuiApp(App[int]):
         """Open everything, one after the other; what cannot be opened is told and left out."""
         from gputui.formats.together import open_all
 
+        begun = {source.path for source in sources if not isinstance(source, str | Path)}
+
         def progress(path: str, done: int, total: int) -> bool:
             self.post_message(LoadProgressed(generation, path, done, total))
+            if path not in begun:
+                begun.add(path)
+                self._sum_kernels(generation, path)
             return not self._stop_loading.is_set()
 
         opened = entries = 0
@@ -189,24 +193,25 @@ class GputuiApp(App[int]):
             self.post_message(ReportOpened(generation, loaded))
         self.post_message(LoadFinished(generation, self._stop_loading.is_set()))
 
-    @work(thread=True, exclusive=True, group="sums", exit_on_error=False)
     def _sum_kernels(self, generation: int, path: str) -> None:
-        """What kernels a large file holds, long before it is open. Of one that cannot be read, opening it tells."""
+        """What kernels a large file holds, long before it is open. Of one that cannot be read, opening it tells.
+
+        For the worker that is about to open it: beside that one, both would be slower.
+        """
         from gputui.formats import nsys_export_of
         from gputui.formats.nsys_sqlite import kernel_sums
 
-        worker = get_current_worker()
-
         def goes_on(done: int, total: int) -> bool:
-            return not (worker.is_cancelled or self._stop_loading.is_set() or self._loading is None)
+            self.post_message(LoadProgressed(generation, path, done, total))
+            return not self._stop_loading.is_set()
 
         with suppress(GputuiError, OSError):
-            export = nsys_export_of(Path(path))
+            export = None if self._loading is None else nsys_export_of(Path(path))
             if export is None or export.stat().st_size < _LEAST_SUMMED_BYTES:
                 return
             sums = kernel_sums(export, goes_on)
-            if sums and goes_on(0, 0):
-                self.post_message(KernelsSummed(generation, path, summed(path, sums)))
+            if sums and not self._stop_loading.is_set():
+                self.post_message(KernelsSummed(generation, summed(path, sums)))
 
     @work(thread=True, exclusive=True, group="diagnose", exit_on_error=False)
     def diagnose_all(self, generation: int) -> None:
@@ -302,8 +307,7 @@ class GputuiApp(App[int]):
             _LOG.error("worker %s failed", worker.name, exc_info=error)
             if worker.group == "diagnose":
                 self.backlog.clear()
-            if worker.group != "sums":
-                self._show_failure(error)
+            self._show_failure(error)
 
     def _show_failure(self, error: BaseException | None) -> None:
         if not isinstance(error, GputuiError):
@@ -318,13 +322,10 @@ class GputuiApp(App[int]):
     def on_load_progressed(self, event: LoadProgressed) -> None:
         if event.generation == self.generation and self._loading is not None:
             self._loading.body.show(shown(Path(event.path).name), event.done, event.total)
-            if event.path != self._opening:
-                self._opening = event.path
-                self._sum_kernels(self.generation, event.path)
 
     def on_kernels_summed(self, event: KernelsSummed) -> None:
-        if event.generation == self.generation and self._loading is not None and event.path == self._opening:
-            self._loading.body.show_kernels(event.kernels)
+        if event.generation == self.generation and self._loading is not None:
+            self._loading.show_kernels(event.kernels)
 
     def on_report_opened(self, event: ReportOpened) -> None:
         if event.generation != self.generation:
@@ -403,8 +404,7 @@ class GputuiApp(App[int]):
 
     def _close_loading(self) -> None:
         if self._loading is not None:
-            if self.screen is self._loading:
-                self.pop_screen()
+            self._loading.close()
             self._loading = None
 
     def _show_error(self, error: GputuiError) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -34,7 +35,8 @@ _NAME_LIMIT = 2000
 class Entry:
     """One kernel in the list: a launch of an ncu report, all launches of one name of a timeline.
 
-    ``title`` and ``detail`` are safe to show; ``share`` is of its report's time, 0-1. ``search`` is what search and
+    ``title`` and ``detail`` are safe to show, ``common`` is how many characters at the beginning of ``title`` all those
+    have that begin with the same word; ``share`` is of its report's time, 0-1. ``search`` is what search and
     filter look at: names, what it does, library, NVTX ranges. ``timed`` are its launches in a timeline,
     ``None`` for a launch that has counters.
     """
@@ -49,6 +51,12 @@ class Entry:
     detail: str
     search: str
     timed: Group | None = None
+    common: int = 0
+
+    @property
+    def key_detail(self) -> str:
+        """The word that tells it best from others of the same name."""
+        return self.detail.split(" ")[0]
 
     @property
     def count(self) -> int:
@@ -181,9 +189,10 @@ def load(report: Report, number: int, first_entry: int) -> LoadedReport:
     known = [duration for duration in durations if duration is not None]
     total = sum(known) if known else None
     details = distinguish([(kernel.name, kernel.demangled, kernel.nvtx) for kernel in report.kernels])
+    common = common_beginnings([kernel.name for kernel in report.kernels])
     entries = tuple(
-        _entry(first_entry + position, number, kernel, duration, total, detail)
-        for position, (kernel, duration, detail) in enumerate(zip(report.kernels, durations, details, strict=True))
+        _entry(first_entry + place, number, kernel, durations[place], total, details[place], common[place])
+        for place, kernel in enumerate(report.kernels)
     )
     return LoadedReport(report, entries, total)
 
@@ -195,6 +204,7 @@ def _entry(
     duration_ns: float | None,
     total_ns: float | None,
     detail: str,
+    common: int,
     group: Group | None = None,
 ) -> Entry:
     name, demangled = kernel.name[:_NAME_LIMIT], kernel.demangled[:_NAME_LIMIT]
@@ -210,6 +220,7 @@ def _entry(
         detail=detail,
         search="\n".join((name, demangled, identity.op_class, identity.library, *kernel.nvtx)).casefold(),
         timed=group,
+        common=common,
     )
 
 
@@ -228,8 +239,9 @@ def _load_timeline(report: Report, number: int, first_entry: int) -> LoadedRepor
         name = timeline.short_names.get(group.name) or function_name(full)
         kernels.append(Kernel(place, name, full, device, report.source, metrics=(total,)))
     details = distinguish([(kernel.name, kernel.demangled, ()) for kernel in kernels])
+    common = common_beginnings([kernel.name for kernel in kernels])
     entries = tuple(
-        _entry(first_entry + place, number, kernel, group.total_ns, None, details[place], group)
+        _entry(first_entry + place, number, kernel, group.total_ns, None, details[place], common[place], group)
         for place, (kernel, group) in enumerate(zip(kernels, facts.kernels, strict=True))
     )
     by_name = {group.name: entry for group, entry in zip(facts.kernels, entries, strict=True)}
@@ -340,12 +352,21 @@ def link_all(library: Library) -> dict[int, LinkedEntry]:
 
 
 _WORD = re.compile(r"[A-Za-z_]\w*|\d+")
+_GENERIC = frozenset(
+    {
+        "lambda", "instance", "operator", "const", "void", "unnamed", "anonymous", "namespace", "std", "array",
+        "unsigned", "signed", "long", "short", "int", "char", "bool", "float", "double", "c10", "at", "native",
+        "TensorIteratorBase", "Scalar", "gpu_kernel_impl", "gpu_kernel_impl_nocast", "binary_internal",
+    }
+)  # fmt: skip
+"""Words of C++, and of PyTorch's wrappers around the function that matters: they tell little of a kernel."""
 
 
 def distinguish(names: Sequence[tuple[str, str, tuple[str, ...]]]) -> list[str]:
     """Per kernel what tells it from others of the same short name; empty where nothing does.
 
-    The innermost NVTX range where the ranges differ, else the words of the full name that the others lack.
+    The innermost NVTX range where the ranges differ, else the words of the full name that others lack, the most telling
+    first: those that the fewest have, numbers last.
     """
     full_by_name: dict[str, dict[str, None]] = {}
     ranges_by_name: dict[str, set[tuple[str, ...]]] = {}
@@ -357,13 +378,24 @@ def distinguish(names: Sequence[tuple[str, str, tuple[str, ...]]]) -> list[str]:
         if len(fulls) == 1:
             continue
         words = {full: dict.fromkeys(_WORD.findall(full[:_NAME_LIMIT])) for full in fulls}
-        common = set.intersection(*(set(found) for found in words.values()))
+        holders = Counter(word for found in words.values() for word in found)
         for full, found in words.items():
-            details[name, full] = shown(" ".join(word for word in found if word not in common)[:80])
+            telling = (word for word in found if holders[word] < len(fulls))
+            ranked = sorted(telling, key=lambda word: (word.isdigit(), word in _GENERIC, holders[word]))
+            details[name, full] = shown(" ".join(ranked)[:80])
     return [
         shown(nvtx[-1]) if nvtx and len(ranges_by_name[name]) > 1 else details.get((name, demangled), "")
         for name, demangled, nvtx in names
     ]
+
+
+def common_beginnings(titles: Sequence[str]) -> list[int]:
+    """Per name how many characters those of its first word (up to ``_``) have in common, up to the end of a word."""
+    families: dict[str, list[str]] = {}
+    for title in dict.fromkeys(titles):
+        families.setdefault(title.split("_")[0], []).append(title)
+    common = {first: _common(family).rfind("_") + 1 if len(family) > 1 else 0 for first, family in families.items()}
+    return [common[title.split("_")[0]] for title in titles]
 
 
 class Backlog:

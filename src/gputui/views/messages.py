@@ -35,12 +35,11 @@ class LoadProgressed(Message):
 
 
 class KernelsSummed(Message):
-    """What kernels the file holds that is being opened; ``path`` as in ``LoadProgressed``."""
+    """What kernels the file holds that is being opened."""
 
-    def __init__(self, generation: int, path: str, kernels: SummedKernels) -> None:
+    def __init__(self, generation: int, kernels: SummedKernels) -> None:
         super().__init__()
         self.generation = generation
-        self.path = path
         self.kernels = kernels
 
     def can_replace(self, message: Message) -> bool:

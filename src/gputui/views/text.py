@@ -89,6 +89,18 @@ def wrap(text: str, cells: int) -> list[str]:
     return [line.replace("\u00a0", " ") for line in lines]
 
 
+def broken(text: str, cells: int) -> list[str]:
+    """``text`` in pieces of at most ``cells``, wherever that may be: of code nothing may be left out or moved."""
+    lines, used = [""], 0
+    for piece, size in clusters(text):
+        if used and used + size > max(cells, 1):
+            lines.append("")
+            used = 0
+        lines[-1] += piece
+        used += size
+    return lines
+
+
 def _breakable(text: str) -> Iterable[str]:
     """``text`` in pieces between which a line may break; a piece keeps the blank behind it."""
     piece = ""

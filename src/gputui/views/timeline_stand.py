@@ -49,8 +49,8 @@ class Chosen:
 class Stand:
     """``whole`` is the capture's time and ``work`` that from first to last operation of a GPU.
 
-    ``least_ns`` is the shortest window that can be told apart on the screen. ``gap`` is the GPU and
-    the rank by length of the idle gap that was gone to last.
+    ``least_ns`` is the shortest window that can be told apart on the screen. ``gap`` is the rank of the idle gap that
+    was gone to last.
     """
 
     whole: tuple[int, int]
@@ -67,7 +67,7 @@ class Stand:
     mark_b: int | None = None
     bookmarks: tuple[int, ...] = ()
     extra: tuple[Extra, ...] = ()
-    gap: tuple[int, int] | None = None
+    gap: int | None = None
     moment: Moment | None = None
     """Where to go as soon as the lanes are known."""
     has_moved: bool = False

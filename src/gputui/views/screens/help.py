@@ -19,6 +19,16 @@ if TYPE_CHECKING:
     from gputui.wording import Wording
 
 
+_FIRST_KEYS: dict[str, actions.Group] = {
+    actions.TIMELINE: "timeline",
+    actions.KERNELS: "kernels",
+    actions.RANGES: "kernels",
+}
+"""By pane the keys that are its own."""
+_OF_TIMELINES = (actions.TIMELINE, actions.RANGES, actions.FINDINGS)
+"""Panes whose help explains the words of timelines (``of`` in the glossary) before the others."""
+
+
 class HelpBody(LinesView):
     BINDINGS = actions.bindings("pane")
 
@@ -35,6 +45,8 @@ class HelpBody(LinesView):
         words = self.words
         yield [(words.ui(f"help.{self.pane}.title"), "title")]
         yield from paragraph(words.ui(f"help.{self.pane}.text"), width)
+        first = _FIRST_KEYS.get(self.pane, actions.GROUPS[0])
+        yield from self._keys(first, width)
         yield ()
         yield [(words.ui("help.marks"), "title")]
         for mark, role, key in (
@@ -43,24 +55,32 @@ class HelpBody(LinesView):
             (self.signs.low, "low", "low"),
             (self.signs.ok, "ok", "ok"),
             (self.signs.unknown, "unknown", "unknown"),
+            (self.signs.worth, "accent", "worth"),
         ):
             yield from paragraph(words.ui(f"mark.{key}"), width, first=[(f" {mark} ", role)], indent=4)
         for group in actions.GROUPS:
-            yield ()
-            yield [(words.ui(f"group.{group}"), "title")]
-            for action in actions.ACTIONS:
-                if action.group == group and action.keys:
-                    keys = action.key_text(ascii=self.ascii)
-                    key = fit(f" {keys}", max(17, width_of(keys) + 3))
-                    yield from paragraph(words.ui(f"action.{action.id}"), width, first=[(key, "key")], indent=18)
+            if group != first:
+                yield from self._keys(group, width)
         yield ()
         yield [(words.ui("help.glossary"), "title")]
-        for row in words.glossary().values():
+        rows = list(words.glossary().values())
+        if self.pane in _OF_TIMELINES:
+            rows.sort(key=lambda row: "of" not in row)
+        for row in rows:
             yield ()
             yield [(f" {row['term']}", "strong")]
             yield from paragraph(row["text"], width, first=[("   ", "")], indent=3)
         yield ()
         yield [(words.ui("help.close"), "faint")]
+
+    def _keys(self, group: actions.Group, width: int) -> Iterable[Line]:
+        yield ()
+        yield [(self.words.ui(f"group.{group}"), "title")]
+        for action in actions.ACTIONS:
+            if action.group == group and action.keys:
+                keys = action.key_text(ascii=self.ascii)
+                key = fit(f" {keys}", max(17, width_of(keys) + 3))
+                yield from paragraph(self.words.ui(f"action.{action.id}"), width, first=[(key, "key")], indent=18)
 
 
 class HelpScreen(ModalScreen[None]):

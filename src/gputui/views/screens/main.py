@@ -633,6 +633,7 @@ class MainScreen(Screen[None]):
         self.kernels.update_rows(keep=entry.number if entry is not None and not data.grouping else None)
         self._fit_list()
         self.select_changed()
+        self.set_focus(self.selected.list.table)
 
     def _open_ranges(self) -> bool:
         """Show the NVTX ranges of the timeline, where there is one that has some; whether that is so."""
@@ -646,6 +647,7 @@ class MainScreen(Screen[None]):
         self.ranges.show(explained.ranges)
         self._list_ranges(shown=True)
         self.select_changed()
+        self.set_focus(self.ranges.table)
         return True
 
     def _list_ranges(self, *, shown: bool) -> None:

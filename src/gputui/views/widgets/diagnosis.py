@@ -245,9 +245,8 @@ class DiagnosisView(FindingsView):
             label = self.words.text("explain.not-told")
             first: Line = [(label, "label-word"), (" ", "")]
             yield from paragraph(told.what, width, first=first, indent=2, role="muted")
-            label = self.words.ui("collect")
-            first = [("  ", ""), (label, "muted"), (" ", "")]
-            yield from paragraph(told.command, width, first=first, indent=3 + width_of(label), role="code")
+            yield [("  ", ""), (self.words.ui("collect"), "muted")]
+            yield from self.command(told.command.split(" "), width)
         if told.version is not None:
             yield from paragraph(told.version, width, first=[("  ", "")], indent=2, role="muted")
         if told.never is not None:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from gputui import units
 from gputui.paint.grid import width_of
 from gputui.render.text import gain, sureness
+from gputui.render.timeline_rows import command_lines
 from gputui.views import actions
 from gputui.views.glyphs import Glyphs, severity_mark
 from gputui.views.paper import LinesView
-from gputui.views.text import Line, fit, line_width, paragraph, shorten_middle, shown, wrap
+from gputui.views.text import Line, broken, fit, line_width, paragraph, shorten_middle, shown, wrap
 
 if TYPE_CHECKING:
     from gputui.analysis.finding import Finding
@@ -117,6 +118,12 @@ class FindingsView(LinesView):
             yield last
             if not code:
                 yield [(" " * indent, ""), *key[1:]]
+
+    def command(self, command: Sequence[str], width: int) -> Iterable[Line]:
+        """A command, whole: over several lines as a shell reads them."""
+        for line in command_lines(command, width - 2):
+            for part in broken(line, width - 2):
+                yield [("  ", ""), (part, "code")]
 
     def note(self, id: str, text: str, width: int, role: str = "muted") -> Iterable[Line]:
         label = self.words.ui(id)

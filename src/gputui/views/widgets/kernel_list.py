@@ -13,7 +13,7 @@ from textual.containers import Vertical
 
 from gputui import units
 from gputui.paint.bars import bar
-from gputui.paint.grid import width_of
+from gputui.paint.grid import shorten, width_of
 from gputui.views import ordering
 from gputui.views.glyphs import Glyphs, verdict_mark
 from gputui.views.text import Line, Segment, fit, line_width, shorten_middle, shown
@@ -29,8 +29,41 @@ if TYPE_CHECKING:
 SORTS = ("time", "order", "name", "verdict", "op")
 _DESCENDING = {"time": True}
 _BAR = 6
+_ROOM_FOR_NAMES = 40
+"""Cells: a timeline's names get so many, if they need them, before a bar and a class do."""
+_LEAST_NAME = 7
 FULL_BAR_PCT = 20.0
 """A full bar stands for the largest share, but for no less than this: a list of equals has no long bars."""
+
+
+def fit_name(entry: Entry, cells: int) -> tuple[str, str]:
+    """A kernel's name and detail in so many cells with the blank between them.
+
+    What sets the kernel apart is told first: the detail's first word, then what follows a beginning that others share.
+    """
+    if not entry.detail:
+        return shorten_name(entry.title, entry.common, cells), ""
+    key = width_of(entry.key_detail) + 1
+    name = shorten(entry.title, max(min(_LEAST_NAME, cells), cells - key))
+    words = entry.detail.split(" ")
+    left = cells - width_of(name) - 1
+    detail = shorten(words[0], left) if left > 1 else ""
+    for word in words[1:]:
+        if width_of(detail) + 1 + width_of(word) > left:
+            break
+        detail = f"{detail} {word}"
+    return name, detail
+
+
+def shorten_name(title: str, common: int, cells: int) -> str:
+    """A name, shortened where it must be: first what it shares with others (its first ``common`` characters) but for
+    the first word of that, then the middle of the rest."""
+    if width_of(title) <= cells:
+        return title
+    first = title[:common].split("_")[0]
+    if len(first) + 1 >= common or 3 * (len(first) + 1) > cells:
+        return shorten_middle(title, cells)
+    return f"{first}…{shorten_middle(title[common:], cells - len(first) - 1)}"
 
 
 class KernelTable:
@@ -56,6 +89,8 @@ class KernelTable:
         self._ordered: ordering.Rows = ordering.NO_ROWS
         self._largest_pct = 0.0
         self._some_deserve = False
+        self._count_cells = 0
+        self._name_cells = 0
 
     # -------------------------------------------------------------- numbers
 
@@ -89,6 +124,10 @@ class KernelTable:
         shares = [self.share_of(one) or 0.0 for one in entries]
         self._largest_pct = max(FULL_BAR_PCT, 100 * max(shares, default=0.0))
         self._some_deserve = any(self._deserves(one) for one in entries)
+        most = max((self.count_of(one) for one in entries), default=1)
+        self._count_cells = max(width_of(self.words.ui("column.count")), len(units.count(most)) + 1) + 1
+        longest = max((width_of(one.title) + width_of(one.key_detail) + 2 for one in entries), default=0)
+        self._name_cells = min(_ROOM_FOR_NAMES, longest)
         keys = self._keys()
         descending = keys is not None and _DESCENDING.get(self.sort, False)
         rows = ordering.sort_items(keys, len(entries), descending=descending != self.reversed)
@@ -157,9 +196,9 @@ class KernelTable:
         if width >= 56:
             sizes["bar"] = _BAR + 1
         if width >= 34:
-            sizes["time"] = 9
+            sizes["time"] = 8
         if width >= 44 and self.library.has_timeline:
-            sizes["count"] = 8
+            sizes["count"] = self._count_cells
         verdict = max(
             [width_of(self.words.verdict_name(id)) for id in ("launch-bound", "memory-bound", "latency-bound")]
         )
@@ -173,6 +212,11 @@ class KernelTable:
             tail = {"level": 7}
         if width >= 84:
             tail = {"op": 13, **tail}
+        if self.library.has_timeline:
+            # Names tell more than what a class or a bar says again.
+            for parts, id in ((tail, "op"), (sizes, "bar")):
+                if id in parts and width - sum(sizes.values()) - sum(tail.values()) - 2 < self._name_cells:
+                    del parts[id]
         sizes["name"] = max(8, width - sum(sizes.values()) - sum(tail.values()) - 2)
         return {**sizes, **tail, "mark": 2}
 
@@ -244,12 +288,10 @@ class KernelTable:
     def _name(self, entry: Entry, cells: int, query: str) -> list[Segment]:
         indent = "  " if self.grouping else ""
         room = cells - 1 - len(indent)
-        detail_room = min(width_of(entry.detail) + 1, room // 2) if entry.detail else 0
-        name = shorten_middle(entry.title, max(room - detail_room, min(room, width_of(entry.title), 8)))
-        left = room - width_of(name)
+        name, detail = fit_name(entry, room)
         line = [(indent, ""), *highlight(name, "", query)]
-        if entry.detail and left > min(4, width_of(entry.detail)):
-            line.append((f" {shorten_middle(entry.detail, left - 1)}", "faint"))
+        if detail:
+            line.append((f" {detail}", "faint"))
         return [*line, (" " * (cells - sum(width_of(text) for text, _ in line)), "")]
 
     def _header(self, group: int, state: TableState) -> Line:

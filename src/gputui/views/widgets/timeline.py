@@ -21,11 +21,11 @@ from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
 
-from gputui.analysis.in_view import largest
+from gputui.analysis.in_view import largest, steady_gaps
 from gputui.analysis.lanes import Extra, Lane, Lit, Table, lane_of, lanes, read_out
 from gputui.analysis.timeline import TimelineFacts
 from gputui.model.timeline import OpKind
-from gputui.paint.timeline import NAMES, ROLES, Layout, Overlay, Viewport, layout, paint
+from gputui.paint.timeline import NAMES, ROLES, SHARES, Layout, Overlay, Viewport, layout, paint
 from gputui.views import actions
 from gputui.views.glyphs import Glyphs
 from gputui.views.paper import RolePainter
@@ -47,8 +47,9 @@ _ZOOM = 2.0
 _WHEEL_ZOOM = 1.5
 _PAN = 8
 """A step is this part of the window."""
-_MOST_GAPS = 1000
-"""Idle gaps that one can go to, the longest ones."""
+_MOST_GAPS = 100
+_LEAST_GAP = 0.01
+"""Of the longest: so many idle gaps of the steady time one can go to, none shorter than that, and as many others."""
 _SEEN_GAP = 20
 """A gap shorter than this part of the window is zoomed to."""
 _BLURRED = {"tl-title-selected": "tl-title", "tl-cursor-head": "tl-axis-label"}
@@ -76,11 +77,11 @@ class _Key:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Built:
-    """The lanes of a timeline, and per idle lane the places of its longest gaps, longest first."""
+    """The lanes of a timeline, and its idle gaps as one goes through them: the lane and the place in it of each."""
 
     key: _Key
     lanes: list[Lane]
-    gaps: dict[int, npt.NDArray[np.intp]]
+    gaps: list[tuple[Lane, int]]
 
 
 class TimelineView(RolePainter, can_focus=True):
@@ -121,11 +122,13 @@ class TimelineView(RolePainter, can_focus=True):
         self.ascii = ascii
         self.facts: TimelineFacts | None = None
         self._told = TimelineWords(words, signs)
-        self._names = {key: words.text(f"timeline_pane.name.{key}") for key in NAMES}
+        self._names = {key: words.text(f"timeline_pane.name.{key}") for key in (*NAMES, *SHARES)}
         self._stands: dict[TimelineFacts, Stand] = {}
         self._built: dict[TimelineFacts, _Built] = {}
         """The lanes last made of each timeline."""
         self._asked: _Key | None = None
+        self._failed: TimelineFacts | None = None
+        """The timeline of which no lanes could be made."""
         self._lit: Lit | None = None
         self._lit_asked: tuple[int | None, Mask | None] | None = None
         self._hits: dict[Table, Lit] | None = None
@@ -287,13 +290,21 @@ class TimelineView(RolePainter, can_focus=True):
         elif key != self._asked:
             self._asked = key
             lits = [one for one in (self._lit, *(self._hits or {}).values()) if one is not None]
-            self._work(lambda: _build(key, lits), self._take_lanes, "lanes")
+            self._failed = None
+            self._work(lambda: _build(key, lits), self._take_lanes, "lanes", partial(self._lose_lanes, key))
 
     def _take_lanes(self, built: _Built) -> None:
         if built.key == self._asked:
             self._asked = None
             self._built[built.key.facts] = built
             self._arrive()
+            self.repaint()
+
+    def _lose_lanes(self, key: _Key) -> None:
+        """They could not be made: say so, and let the next occasion try again."""
+        if key == self._asked:
+            self._asked = None
+            self._failed = key.facts
             self.repaint()
 
     def _arrive(self) -> None:
@@ -378,11 +389,18 @@ class TimelineView(RolePainter, can_focus=True):
 
     # -------------------------------------------------------------- workers
 
-    def _work(self, make: Callable[[], T], take: Callable[[T], None], group: str) -> None:
-        """``make`` in a thread, then ``take`` what it made here. The application tells of errors."""
+    def _work(
+        self, make: Callable[[], T], take: Callable[[T], None], group: str, lose: Callable[[], None] | None = None
+    ) -> None:
+        """``make`` in a thread, then ``take`` what it made here, or ``lose`` it. The application tells of errors."""
 
         def run() -> None:
-            made = make()
+            try:
+                made = make()
+            except BaseException:
+                if lose is not None:
+                    self.post_message(self.Made(lose))
+                raise
             self.post_message(self.Made(partial(take, made)))
 
         self.app.run_worker(run, thread=True, group=f"timeline-{group}", exit_on_error=False)
@@ -430,9 +448,7 @@ class TimelineView(RolePainter, can_focus=True):
     @property
     def _viewport(self) -> Viewport:
         stand, (width, height) = self.stand, self.size
-        assert self.facts is not None
-        origin = self.facts.timeline.start_ns
-        return Viewport(stand.start_ns, stand.end_ns, width, height - self._below, stand.first_lane, origin)
+        return Viewport(stand.start_ns, stand.end_ns, width, height - self._below, stand.first_lane)
 
     @property
     def _plan(self) -> Layout:
@@ -443,7 +459,8 @@ class TimelineView(RolePainter, can_focus=True):
         if facts is None:
             return self._words_page(self.words.ui("no_timeline"), width)
         if facts not in self._built:
-            return self._words_page(self.words.text("timeline_pane.reading"), width)
+            key = "failed" if facts is self._failed else "reading"
+            return self._words_page(self.words.text(f"timeline_pane.{key}"), width)
         if not self._lanes:
             return self._words_page(self.words.text("timeline_pane.nothing"), width)
         stand = self.stand
@@ -596,19 +613,15 @@ class TimelineView(RolePainter, can_focus=True):
             self._move(lane.span(row)[0])
 
     def action_gap(self, step: int) -> None:
-        """To the idle gap of the next rank, of the GPU that the cursor's lane belongs to."""
+        """To the idle gap of the next rank, whichever GPU idled."""
         assert self.facts is not None
-        built = self._built[self.facts]
-        gpu = self._lane.gpu if self._lane.gpu in built.gaps else next(iter(built.gaps), None)
-        lane = next((lane for lane in self._lanes if lane.kind == "idle" and lane.gpu == gpu), None)
-        if gpu is None or lane is None:
+        gaps = self._built[self.facts].gaps
+        if not gaps:
             self.notify(self.words.text("timeline_pane.no_gap"), markup=False)
             return
-        stand, ranked = self.stand, built.gaps[gpu]
-        rank = stand.gap[1] + step if stand.gap is not None and stand.gap[0] == gpu else 0
-        rank = max(0, min(rank, len(ranked) - 1))
-        stand.gap = gpu, rank
-        place = int(ranked[rank])
+        stand = self.stand
+        stand.gap = 0 if stand.gap is None else max(0, min(stand.gap + step, len(gaps) - 1))
+        lane, place = gaps[stand.gap]
         start, end = int(lane.start[place]), int(lane.end[place])
         if not stand.span_ns // _SEEN_GAP <= end - start <= stand.span_ns:
             stand.frame(start, end)
@@ -749,11 +762,8 @@ def _choices(facts: TimelineFacts) -> list[tuple[Extra, ...]]:
 def _build(key: _Key, lits: Sequence[Lit]) -> _Built:
     facts, (depth, above) = key.facts, key.ranges
     made = lanes(facts, extra=key.extra, range_depth=depth, ranges_above=above)
-    gaps = {}
     for lane in made:
         lane.prepare()
-        if lane.kind == "idle" and len(lane):
-            gaps[lane.gpu] = largest(lane.end - lane.start, _MOST_GAPS)
     for lane in made[:1]:
         # What the facts work out when first asked is worked out here.
         read_out(facts, lane, int(lane.rows[0]))
@@ -761,7 +771,26 @@ def _build(key: _Key, lits: Sequence[Lit]) -> _Built:
         _ = facts.projection
     for lit in lits:
         _indexed(lit, made)
-    return _Built(key, made, gaps)
+    return _Built(key, made, _ranked_gaps(facts, [lane for lane in made if lane.kind == "idle"]))
+
+
+def _ranked_gaps(facts: TimelineFacts, idle: Sequence[Lane]) -> list[tuple[Lane, int]]:
+    """The gaps of all GPUs, longest first: those of the steady time, which is what findings tell of, then the others.
+
+    Of each no more than matter, so that one comes to the others in time.
+    """
+    if not idle:
+        return []
+    length = np.concatenate([lane.end - lane.start for lane in idle])
+    steady = np.concatenate([steady_gaps(facts, lane.start, lane.end) for lane in idle])
+    of = np.repeat(np.arange(len(idle)), [len(lane) for lane in idle])
+    place = np.concatenate([np.arange(len(lane)) for lane in idle])
+    ranked = []
+    for chosen in (np.flatnonzero(steady), np.flatnonzero(~steady)):
+        rows = chosen[largest(length[chosen], _MOST_GAPS)]
+        rows = rows[length[rows] >= _LEAST_GAP * length[rows[:1]]]
+        ranked += [(idle[lane], at) for lane, at in zip(of[rows].tolist(), place[rows].tolist(), strict=True)]
+    return ranked
 
 
 def _indexed(lit: Lit, among: list[Lane]) -> Lit:

@@ -18,7 +18,7 @@ from gputui.render import timeline_rows as rows
 from gputui.render.text import gain, launch_shape, what_it_is
 from gputui.views import actions
 from gputui.views.glyphs import Glyphs
-from gputui.views.text import Line, fit, line_width, paragraph, shorten_middle, shown, wrap
+from gputui.views.text import Line, broken, fit, line_width, paragraph, shorten_middle, shown, wrap
 from gputui.views.widgets.diagnosis import DiagnosisView, Subject
 from gputui.views.widgets.findings import MAX_WIDTH, FindingsView
 
@@ -149,7 +149,7 @@ class TimelineDiagnosisView(FindingsView):
             yield ()
             self._titles.append(len(above))
             where = self._where(finding, timeline, width)
-            text = rows.finding_text(finding, self.words)
+            text = rows.finding_text(finding, self.words, timeline.tags)
             yield from self.finding(number, finding, text, subject.level, width, where=where)
         yield from self._rest(timeline, width)
         yield from self._lacks(subject.report, timeline, width)
@@ -162,6 +162,7 @@ class TimelineDiagnosisView(FindingsView):
         if not facts.gpus:
             return
         yield from paragraph(rows.window(facts, self.words), width, role="muted")
+        yield from paragraph(rows.clock(facts.timeline, self.words), width, role="muted")
         busy = {gpu: 100 * facts.busy_share(gpu) for gpu in facts.gpus}
         shown_gpus = sorted(sorted(busy, key=lambda gpu: busy[gpu])[:_MOST_GPUS])
         names = {gpu: rows.gpu_label(facts.timeline, gpu, self.words) for gpu in shown_gpus}
@@ -206,7 +207,7 @@ class TimelineDiagnosisView(FindingsView):
             first: Line = [(f"  {self.signs.bullet} ", "accent")]
             for part in shown_lines(text):
                 if part.startswith(" "):
-                    yield [("      ", ""), (part.strip("\n"), "code")]
+                    yield from ([("      ", ""), (piece, "code")] for piece in broken(part, width - 6))
                 else:
                     yield from paragraph(part, width, first=first, indent=4, role="muted")
                 first = ()
@@ -219,8 +220,8 @@ class TimelineDiagnosisView(FindingsView):
         yield [(self.words.text("explain.not-told"), "label-word")]
         yield from paragraph(not_checked, width, indent=2, role="muted")
         if command is not None:
-            label: Line = [("  ", ""), (self.words.ui("collect"), "muted"), (" ", "")]
-            yield from paragraph(command, width, first=label, indent=line_width(label), role="code")
+            yield [("  ", ""), (self.words.ui("collect"), "muted")]
+            yield from self.command(command.split(" "), width)
 
     # -------------------------------------------------------------- the selected kernel or range
 
@@ -290,12 +291,10 @@ class TimelineDiagnosisView(FindingsView):
         yield from paragraph(self.words.ui(f"timeline.{key}"), width, first=first, indent=line_width(first))
         if not share.command:
             return
-        for part in rows.command_lines(share.command, width - 4):
-            yield [("  ", ""), (part, "code")]
-        if not timeline.program_known:
-            yield from paragraph(
-                self.words.text("timeline.program-unknown"), width, first=[("  ", "")], indent=2, role="faint"
-            )
+        yield from self.command(share.command, width)
+        note = rows.program_note(timeline, share.command, self.words)
+        if note is not None:
+            yield from paragraph(note, width, first=[("  ", "")], indent=2, role="faint")
 
     def _linked(self, link: LinkedEntry, subject: TimelineSubject, width: int) -> Iterable[Line]:
         """What an ncu report says of the same kernel."""

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gputui import units
-from gputui.analysis.in_view import MOST_IN_VIEW, Meanwhile, after_gap, in_view, meanwhile
+from gputui.analysis.in_view import MOST_IN_VIEW, Meanwhile, after_gap, in_view, meanwhile, steady_gaps
 from gputui.analysis.kernel_names import short_name
 from gputui.analysis.lanes import Lane, ReadOut, Table, read_out
 from gputui.model.timeline import MemoryKind, OpKind
 from gputui.paint.bars import bar
 from gputui.paint.grid import width_of
 from gputui.render.text import sides
+from gputui.render.timeline_rows import clock_file, clock_kind
 from gputui.views import actions
 from gputui.views.glyphs import Glyphs
-from gputui.views.text import Line, Segment, fit, line_width, shorten_middle, shown
+from gputui.views.text import Line, Segment, fit, line_width, shorten_middle, shown, wrap
 
 if TYPE_CHECKING:
     from gputui.analysis.timeline import TimelineFacts
@@ -46,7 +47,11 @@ class TimelineWords:
         self.signs = signs
         self._event: tuple[Lane, int] | None = None
         self._facts_line: list[str] = []
+        self._story: list[str] = []
+        """What the CPU did in an idle time, most telling first."""
         self._told: ReadOut | None = None
+        self._when = ""
+        """Of an idle time outside the steady time: in the warm-up, or after."""
         self._around = ""
 
     def text(self, key: str, /, **params: object) -> str:
@@ -66,19 +71,21 @@ class TimelineWords:
         hint = [] if stand.has_moved else self._hint()
         around: Line = [(shorten_middle(self._around, width), "muted")] if self._around else ()
         now = measured or hint
+        told = self._facts_lines(width, 1 if height == 2 or (height == 3 and measured) else 2)
         page: list[Line]
         if height == 1:
             page = [measured or title]
         elif height == 2:
-            page = [title, now or self._joined(self._facts_line, width, 1)[0]]
+            page = [title, now or told[0]]
         elif height == 3:
-            page = [title, *self._joined(self._facts_line, width, 1), now or around or view]
+            page = [title, *told, now or around or view]
         elif height < _ROOMY:
-            page = [title, *self._joined(self._facts_line, width, 1), around, *([now] if now else []), view]
+            page = [title, *told, around, *([now] if now else []), view]
         else:
             details = [
                 *self._full_name(width),
-                *self._joined(self._facts_line, width, 2),
+                *(told if self._story else ()),
+                *self._joined(self._facts_line, width, 3 - len(told) if self._story else 2),
                 *([around] if around else []),
             ]
             # As many lines for each event: what stands below stays where it is while the cursor moves.
@@ -94,17 +101,27 @@ class TimelineWords:
         if event == self._event and event is not None:
             return
         self._event = event
-        self._told, self._facts_line, self._around = None, [], ""
+        self._told, self._facts_line, self._story, self._when, self._around = None, [], [], "", ""
         if row is None:
             return
         told = self._told = read_out(facts, lane, row)
         if lane.table == "gaps":
-            self._facts_line = list(self._gap(facts, lane, told))
+            self._facts_line = list(self._gap(facts, lane, row, told))
         else:
             self._facts_line = [one for one in self._facts(facts, lane, row, told) if one]
         outer = told.nvtx[:-1] if lane.table == "ranges" else told.nvtx
         if outer:
             self._around = self._inside(outer)
+
+    def _facts_lines(self, width: int, most: int) -> list[Line]:
+        """What is told of the event: of an idle time what the CPU did, over so many lines; else on one line."""
+        if not self._story:
+            return self._joined(self._facts_line, width, 1)
+        kept = len(self._story)
+        # What counts least goes first where there is no room for all.
+        while kept > 1 and len(wrap(self.signs.separator.join(self._story[:kept]), width)) > most:
+            kept -= 1
+        return [[(part, "number")] for part in wrap(self.signs.separator.join(self._story[:kept]), width)[:most]]
 
     def _full_name(self, width: int) -> list[Line]:
         """Where the title is too short for it."""
@@ -123,9 +140,11 @@ class TimelineWords:
         name = shown(told.name, _NAME) or self.text("idle", number=self._ordinal(facts, told.gpu))
         short = shown(short_name(told.name), _NAME) if lane.table == "ops" else name
         took = units.duration(told.duration_ns) if told.duration_ns else ""
-        at = self.text("starts", at=_moment(told.start_ns - facts.timeline.start_ns, step_ns))
+        at = self.text("starts", at=_moment(told.start_ns, step_ns))
         if told.is_open:
             at = f"{at}{self.signs.separator}{self.text('open')}"
+        if self._when:
+            at = f"{at}{self.signs.separator}{self._when}"
         room = width - width_of(took) - width_of(at) - 8
         return [
             (f"{self.signs.emphasis} ", "accent"),
@@ -215,7 +234,7 @@ class TimelineWords:
         gpus = facts.timeline.gpus
         return gpus[gpu].ordinal if 0 <= gpu < len(gpus) else 0
 
-    def _gap(self, facts: TimelineFacts, lane: Lane, told: ReadOut) -> Iterable[str]:
+    def _gap(self, facts: TimelineFacts, lane: Lane, row: int, told: ReadOut) -> Iterable[str]:
         """What the thread that launched the next operation did in an idle time of its GPU."""
         timeline = facts.timeline
         after = after_gap(facts, told.gpu, told.start_ns, told.end_ns)
@@ -228,11 +247,17 @@ class TimelineWords:
             spent.append((story.outside, self._outside(facts, story)))
             spent.sort(key=lambda one: -one[0])
             said = [text for share, text in spent if share >= _LEAST_SHARE]
-            yield f"{self._meanwhile(facts, after.thread)} {self.signs.separator.join(said)}"
+            self._story = [f"{self._meanwhile(facts, after.thread)} {said[0]}", *said[1:]] if said else []
         if after.op >= 0:
             yield self.text("then", name=shown(self._name_of(facts, "ops", int(timeline.ops.name[after.op])), 80))
-        longer = int(np.count_nonzero(lane.end - lane.start > told.duration_ns))
-        yield self.text("idle_rank", rank=longer + 1, count=len(lane))
+        steady = steady_gaps(facts, lane.start, lane.end)
+        is_steady = bool(steady[lane.place_of(row)])
+        beside = steady if is_steady else ~steady
+        longer = int(np.count_nonzero((lane.end - lane.start > told.duration_ns) & beside))
+        key = "idle_rank" if is_steady else "idle_rank_other"
+        yield self.text(key, rank=longer + 1, count=int(np.count_nonzero(beside)))
+        if not is_steady:
+            self._when = self.text("warm_up" if told.start_ns < facts.window.start_ns else "after_steady")
         if after.path:
             self._around = self._inside(after.path)
 
@@ -286,7 +311,7 @@ class TimelineWords:
             ]
             if lane.table == "gaps":
                 start, end = int(lane.start[part.place]), int(lane.end[part.place])
-                line.append((self.text("starts", at=_moment(start - facts.timeline.start_ns, step_ns)), "muted"))
+                line.append((self.text("starts", at=_moment(start, step_ns)), "muted"))
                 line.append(("  ", ""))
                 text = " / ".join(shown(name, 80) for name in after_gap(facts, lane.gpu, start, end).path)
             else:
@@ -317,34 +342,37 @@ class TimelineWords:
         self, facts: TimelineFacts, lane: Lane, stand: Stand, step_ns: float, width: int, place: tuple[int, int],
         matches: int | None,
     ) -> Line:  # fmt: skip
-        first = facts.timeline.start_ns
+        timeline = facts.timeline
         view = self.text(
             "view",
-            start=_moment(stand.start_ns - first, step_ns),
-            end=_moment(stand.end_ns - first, step_ns),
-            whole=units.duration(facts.timeline.span_ns),
+            start=_moment(stand.start_ns, step_ns),
+            end=_moment(stand.end_ns, step_ns),
         )
+        zero = self.text(f"zero.{clock_kind(timeline)}", file=clock_file(timeline))
         said = [
-            *self._busy(facts, lane, stand.start_ns, stand.end_ns),
+            *self._busy(facts, lane, stand.start_ns, stand.end_ns, "view_busy"),
             view,
-            self.text("cursor", at=_moment(stand.cursor_ns - first, step_ns)),
+            self.text("cursor", at=_moment(stand.cursor_ns, step_ns)),
+            *([self.text("bookmarks", count=len(stand.bookmarks))] if stand.bookmarks else []),
+            self.text("part", span=stand.span_ns, whole=timeline.span_ns),
+            *([zero] if len(timeline.files) > 1 else []),
             self.text("lanes", lane=place[0] + 1, count=place[1]),
         ]
         if matches is not None:
             said.insert(0, self.text("matches", count=matches))
-        if stand.bookmarks:
-            said.append(self.text("bookmarks", count=len(stand.bookmarks)))
+        if len(timeline.files) == 1:
+            said.append(zero)
         return self._joined(said, width, 1)[0]
 
-    def _busy(self, facts: TimelineFacts, lane: Lane, start: int, end: int) -> Iterable[str]:
+    def _busy(self, facts: TimelineFacts, lane: Lane, start: int, end: int, key: str = "busy") -> Iterable[str]:
         """How busy the lane's GPU was, or the first one where the lane is of none."""
         gpu = lane.gpu if lane.gpu in facts.busy else next(iter(facts.gpus), None)
         if gpu is not None and end > start:
             share = 100 * facts.busy[gpu].length_in(start, end) / (end - start)
             if len(facts.gpus) > 1:
-                yield self.text("busy", number=self._ordinal(facts, gpu), share=share)
+                yield self.text(key, number=self._ordinal(facts, gpu), share=share)
             else:
-                yield self.text("busy_one", share=share)
+                yield self.text(f"{key}_one", share=share)
 
     def _hint(self) -> list[Segment]:
         """The keys that matter most, until one of them has been used."""
