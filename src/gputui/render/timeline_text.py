@@ -46,11 +46,12 @@ def timeline_text(
         yield Text(f"! {safe(words.notice(notice))}", style="yellow")
     yield Padding(Text(rows.sentence(diagnosis, words), style="bold cyan"), (1, 0))
     yield from _gpus(diagnosis, words, ascii)
-    yield Text(rows.clock(facts.timeline, words), style="dim")
     for note in rows.notes(diagnosis, words):
         yield Text(note, style="dim")
     if selection.is_whole:
         yield from _findings(diagnosis, words, level or rows.level_of(diagnosis))
+    yield Text()
+    yield Text(rows.clock(facts.timeline, words), style="dim")
     yield from _kernels(diagnosis, selection, words)
     yield from _ranges(selection, words)
     yield from _copies(selection, words)

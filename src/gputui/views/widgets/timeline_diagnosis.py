@@ -151,6 +151,11 @@ class TimelineDiagnosisView(FindingsView):
             where = self._where(finding, timeline, width)
             text = rows.finding_text(finding, self.words, timeline.tags)
             yield from self.finding(number, finding, text, subject.level, width, where=where)
+        if timeline.facts.gpus:
+            # What the numbers are of stands behind what they say.
+            yield ()
+            yield from paragraph(rows.window(timeline.facts, self.words), width, role="muted")
+            yield from paragraph(rows.clock(timeline.facts.timeline, self.words), width, role="muted")
         yield from self._rest(timeline, width)
         yield from self._lacks(subject.report, timeline, width)
         self._selected_at = len(above) + 1
@@ -161,8 +166,6 @@ class TimelineDiagnosisView(FindingsView):
         facts = timeline.facts
         if not facts.gpus:
             return
-        yield from paragraph(rows.window(facts, self.words), width, role="muted")
-        yield from paragraph(rows.clock(facts.timeline, self.words), width, role="muted")
         busy = {gpu: 100 * facts.busy_share(gpu) for gpu in facts.gpus}
         shown_gpus = sorted(sorted(busy, key=lambda gpu: busy[gpu])[:_MOST_GPUS])
         names = {gpu: rows.gpu_label(facts.timeline, gpu, self.words) for gpu in shown_gpus}
