@@ -43,8 +43,8 @@ FIRST_KERNEL = b"ncclDevKer"
 """How the kernel with the longest total begins, which is the first in the list."""
 ITS_CLASS = b"communication"
 """What the list says of it, and the sums that stand there while the file is opened do not."""
-DIAGNOSIS = b"Shares are of"
-"""What stands above the findings."""
+DIAGNOSIS = b"of the time looked at"
+"""In the sentence above the findings."""
 CONTROL = re.compile(rb"\x1b\[[0-9;:?]*[A-Za-z]")
 
 

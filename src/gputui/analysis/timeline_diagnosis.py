@@ -196,7 +196,9 @@ def _verdict(
         return TimelineVerdict("few", "default" if top else "copies", params)
     if params["idle_pct"] >= 100 * IDLE_SHARE:
         return TimelineVerdict("idle", "several" if len(state.gpus) > 1 else "default", params)
-    several = "several" if len(state.gpus) > 1 else "default"
+    several = "default"
+    if len(state.gpus) > 1:
+        several = "alike" if round(params["busy_pct"]) == round(params["most_pct"]) else "several"
     return TimelineVerdict("busy", several if top else f"{several}-copies", params)
 
 
