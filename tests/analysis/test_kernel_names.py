@@ -10,7 +10,6 @@ from gputui.analysis.kernel_names import (
     KernelIdentity,
     confirm,
     identify,
-    short_name,
     tensor_precision,
     words_of_mangled,
 )
@@ -330,25 +329,6 @@ def test_most_tensor_instructions_decide_and_win_over_the_name() -> None:
     assert tensor_precision({"HMMA.16816.F32": 1.0, "HMMA.16816.F32.BF16": 2.0}) == "bf16"
     found = confirmed("ampere_sgemm_128x64_nn", {"HMMA": 9.0, "LDG": 9.0}, 50.0, HMMA_1688_F32_TF32=9.0)
     assert found.precision == "tf32"
-
-
-@pytest.mark.parametrize(
-    ("demangled", "short"),
-    [
-        ("volta_sgemm_128x64_nn", "volta_sgemm_128x64_nn"),
-        ("void at::native::(anonymous namespace)::cast<4, float>(int)", "cast"),
-        ("void gemv2T_kernel_val<int, cublasGemvParamsEx<int, cublasGemvTensor<float const>, float> >(T13)",
-         "gemv2T_kernel_val"),
-        ("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
-         "ncclDevKernel_AllReduce_Sum_f32_RING_LL"),
-        ("void f<&g<int>::operator()>(int) const", "f"),
-        ("a name of words", "a name of words"),
-        ("", ""),
-        ("<<<<", "<<<<"),
-    ],
-)  # fmt: skip
-def test_the_short_name_of_a_function(demangled: str, short: str) -> None:
-    assert short_name(demangled) == short
 
 
 @pytest.mark.parametrize(

@@ -164,10 +164,6 @@ def test_questions_about_time_equal_a_look_at_every_event(seed: int) -> None:
             assert lane.row_after(time) == (after[0] if after else None)
             before = [row for row, start, _ in events if start < time]
             assert lane.row_before(time) == (before[-1] if before else None)
-            far = {row: max(start - time, time - end, 0) for row, start, end in events}
-            nearest = lane.row_nearest(time)
-            assert nearest is not None
-            assert far[nearest] == min(far.values())
             inside = [row for row, start, end in events if start < time + 40 and (end > time or start == end >= time)]
             assert lane.rows_in(time, time + 40).tolist() == inside
 
@@ -289,6 +285,16 @@ def test_the_read_out_of_a_kernel() -> None:
     assert told.nvtx == ("step 3", "forward")
     assert (told.bytes, told.rate, told.copy) == (None, None, None)
     assert found[place].label(0) == "gemm"
+
+
+def test_a_copy_whose_size_the_report_does_not_hold_has_neither_size_nor_rate() -> None:
+    built = Built()
+    built.copy(100, 300, CopyKind.HOST_TO_DEVICE, size=-1)
+    facts = built.facts()
+    copy = next(lane for lane in lanes(facts) if lane.kind == "copy")
+    assert copy.label(0) == ""
+    told = read_out(facts, copy, 0)
+    assert (told.bytes, told.rate) == (None, None)
 
 
 def test_the_read_out_of_copies_ranges_calls_gaps_and_counters() -> None:

@@ -404,6 +404,7 @@ VARIANTS: Mapping[str, Callable[[], Program]] = {
     "no ops": lambda: Program(),
     "few ops": lambda: _few(),
     "copies alone": lambda: _only_copies(),
+    "one kernel": lambda: _launched(1),
 }
 
 
@@ -437,6 +438,16 @@ def _only_copies() -> Program:
     program = Program()
     for number in range(50):
         program.copy(number * MS, number * MS + 990 * US, 1 << 20)
+    return program
+
+
+def _launched(times: int) -> Program:
+    """Many copies that wait for one another, and one kernel launched ``times`` times among them."""
+    program = Program()
+    for number in range(50):
+        program.copy(number * MS, number * MS + 10 * US, 1 << 20)
+    for number in range(times):
+        program.kernel((40 + number) * MS + 20 * US, (40 + number) * MS + 30 * US)
     return program
 
 
@@ -795,6 +806,15 @@ def test_a_single_launch_has_no_steady_state() -> None:
     assert diagnosis.verdict.id == "few"
     assert not diagnosis.findings
     assert "gpu-idle" in {one.id for one in diagnosis.not_checked}
+
+
+@pytest.mark.parametrize(("times", "is_loop"), [(1, False), (2, False), (3, True), (8, True)])
+def test_copies_around_a_kernel_launched_once_are_no_loop_that_waits(times: int, is_loop: bool) -> None:
+    diagnosis = diagnosed(_launched(times))
+    found, unchecked = ({one.id for one in part} for part in (diagnosis.findings, diagnosis.not_checked))
+    assert ("gpu-idle" in found, "gpu-idle" in unchecked) == (is_loop, not is_loop)
+    if not is_loop:
+        assert (diagnosis.verdict.id, diagnosis.verdict.variant) == ("few", "once")
 
 
 def test_no_gpu_work_says_so() -> None:

@@ -18,7 +18,6 @@ from gputui.analysis.timeline_tables import (
     condensed,
     copies,
     matching,
-    ranges_of_ops,
     select,
     select_ops,
 )
@@ -225,7 +224,7 @@ def random_timeline(seed: int) -> Timeline:
 def test_the_innermost_range_is_that_of_brute_force(seed: int) -> None:
     timeline = random_timeline(seed)
     ranges, calls = timeline.ranges, timeline.calls
-    found = ranges_of_ops(TimelineFacts(timeline))
+    found = TimelineFacts(timeline).ranges_of_ops
     domains = set()
     for op, call in enumerate(timeline.ops.call.tolist()):
         expected = -1
@@ -243,9 +242,9 @@ def test_the_innermost_range_is_that_of_brute_force(seed: int) -> None:
 
 def test_an_operation_without_call_or_ranges_is_in_none(tmp_path: Path) -> None:
     kernel = [event for event in launched(1, GEMM, "kernel", 0, 10, 5) if event["cat"] == "kernel"]
-    assert ranges_of_ops(facts_of(write_trace(tmp_path / "a.json", kernel))).tolist() == [-1]
+    assert facts_of(write_trace(tmp_path / "a.json", kernel)).ranges_of_ops.tolist() == [-1]
     around = whole("step", "user_annotation", 0, 100)
-    assert ranges_of_ops(facts_of(write_trace(tmp_path / "b.json", [*kernel, around]))).tolist() == [-1]
+    assert facts_of(write_trace(tmp_path / "b.json", [*kernel, around])).ranges_of_ops.tolist() == [-1]
 
 
 def test_hostile_range_names_take_no_time() -> None:

@@ -6,7 +6,6 @@ import pytest
 
 from gputui.errors import GputuiError
 from gputui.formats import ncu_csv, open_report
-from gputui.formats.base import function_name
 from gputui.model.report import Report
 
 HEAD = (
@@ -361,21 +360,6 @@ def test_text_without_kernels_says_why(tmp_path: Path, text: str, message: str, 
         opened(tmp_path, text)
     assert message in caught.value.message
     assert hint in caught.value.hint
-
-
-@pytest.mark.parametrize(
-    ("demangled", "name"),
-    [
-        ("void Kernel2<cutlass_80<int>>(Params)", "Kernel2"),
-        ("enable_if<!T7, void>::type kernel<int, 0, (bool)1, f<float>>(T13)", "kernel"),
-        ("void at::native::<unnamed>::cat<int>(at::Tensor, (lambda)#1)", "cat"),
-        ("void at::native::(anonymous namespace)::copy_kernel<T1>(int)", "copy_kernel"),
-        ("ampere_sgemm_128x64_nn", "ampere_sgemm_128x64_nn"),
-        ("", ""),
-    ],
-)
-def test_the_name_of_the_function_alone(demangled: str, name: str) -> None:
-    assert function_name(demangled) == name
 
 
 def test_the_line_ends_of_old_macs_are_line_ends(tmp_path: Path) -> None:

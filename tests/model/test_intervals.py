@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from gputui.model.intervals import EMPTY, Intervals, levels
+from gputui.model.intervals import EMPTY, Intervals, any_of, levels
 
 _SPAN = 60
 
@@ -86,3 +86,13 @@ def test_no_two_events_of_one_row_overlap(seed: int) -> None:
         mine = np.flatnonzero(level == row)
         assert (start[mine][1:] >= end[mine][:-1]).all()
     assert level.max() + 1 == max(int(((start <= time) & (time < end)).sum()) for time in range(_SPAN))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_any_of_sets_covers_what_one_of_them_covers(seed: int) -> None:
+    sets = [Intervals.union(*_random(seed * 10 + number)) for number in range(3)]
+    for count in range(4):
+        covered = np.zeros(_SPAN, dtype=bool)
+        for one in sets[:count]:
+            covered |= _of(one)
+        assert (_of(any_of(sets[:count])) == covered).all()

@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 
 import pytest
-from render_builder import MEMORY_BOUND, hostile_report, make_report
+from render_builder import DEVICE, MEMORY_BOUND, MemorySource, hostile_report, make_report
 from rich.console import Console
 
 from gputui.analysis.engine import diagnose_all
 from gputui.model.device import Device
+from gputui.model.kernel import Dim3, Kernel
 from gputui.model.report import Notice, Report
-from gputui.render.text import SHOWN_KERNELS, report_text
+from gputui.render.text import SHOWN_KERNELS, launch_shape, report_text
 from gputui.terminal import safe
 from gputui.wording import ReaderLevel, wording
 
@@ -23,6 +24,20 @@ def printed(
     for part in report_text(report, diagnose_all(report), wording(language), level, ascii=ascii):
         console.print(part)
     return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("grid", "block", "told"),
+    [
+        ((1024, 1, 1), (1, 1, 1), "1,024 blocks of one thread"),
+        ((1, 1, 1), (1, 1, 1), "one block of one thread"),
+        ((1, 1, 1), (32, 4, 1), "one block of 32 × 4 threads"),
+        ((8, 2, 1), (1, 1, 2), "8 × 2 blocks of 1 × 1 × 2 threads"),
+    ],
+)
+def test_a_launch_is_told_in_blocks_and_threads(grid: Dim3, block: Dim3, told: str) -> None:
+    kernel = Kernel(0, "fill", "fill", DEVICE, MemorySource([{}]), grid=grid, block=block)
+    assert launch_shape(kernel, wording("en")) == told
 
 
 def test_the_head_and_the_bars_of_a_kernel_to_the_letter() -> None:

@@ -51,7 +51,7 @@ def test_kernels_are_grouped_by_name_longest_total_first(trace: Path) -> None:
     assert kernels[1]["times"] == {
         "share": 0.2, "window_share": pytest.approx(50 * STEPS / (1000 * STEPS - 1), abs=1e-6), "min_ns": 50_000,
         "median_ns": 50_000, "max_ns": 50_000, "launch_shapes": 1,
-        "program_max_speedup": pytest.approx(1 / 0.95, rel=1e-3),
+        "window_max_speedup": pytest.approx(1 / 0.95, rel=1e-3),
     }  # fmt: skip
 
 

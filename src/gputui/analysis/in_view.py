@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from gputui.analysis.lanes import table_of
+
 if TYPE_CHECKING:
     from gputui.analysis.lanes import Lane
     from gputui.analysis.timeline import TimelineFacts
     from gputui.model.intervals import Ns
-    from gputui.model.timeline import Events, Ids
 
 MOST_IN_VIEW = 300_000
 """Events of one stretch that are told apart by name: 5 ms."""
@@ -52,7 +53,7 @@ def in_view(facts: TimelineFacts, lane: Lane, start_ns: int, end_ns: int, most: 
     if lane.table in ("gaps", "counters"):
         places = largest(spent, most)
         return tuple(Part(-1, 1, int(spent[one]), int(spent[one]), first + int(one)) for one in places)
-    names = _names(facts, lane)[rows]
+    names = table_of(facts.timeline, lane.table).name[rows]
     totals, counts = np.bincount(names, weights=spent), np.bincount(names)
     some = np.flatnonzero(counts)
     found = []
@@ -61,14 +62,6 @@ def in_view(facts: TimelineFacts, lane: Lane, start_ns: int, end_ns: int, most: 
         longest = int(of_name[np.argmax(spent[of_name])])
         found.append(Part(name, int(counts[name]), int(totals[name]), int(spent[longest]), first + longest))
     return tuple(found)
-
-
-def _names(facts: TimelineFacts, lane: Lane) -> Ids:
-    timeline = facts.timeline
-    tables: dict[str, Events] = {
-        "ops": timeline.ops, "ranges": timeline.ranges, "calls": timeline.calls, "os_calls": timeline.os_calls,
-    }  # fmt: skip
-    return tables[lane.table].name
 
 
 def largest(values: npt.NDArray[Any], most: int) -> npt.NDArray[np.intp]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache
 from importlib import resources
 
 
@@ -70,8 +70,6 @@ _WORDS_OF_MANGLED = re.compile(r"S[0-9A-Z]*_|L[a-z]n?\d+E|(\d{1,5})")
 _READ_OF_A_NAME = 600
 """Characters that the patterns look at: some take quadratic time (2 ms for that many). What tells a kernel's kind
 stands before its template arguments' own arguments: on all public reports more characters change no answer."""
-_LONGEST_NAME = 4000
-"""Characters that a function's own name is looked for in."""
 
 
 @cache
@@ -322,28 +320,3 @@ def _patterns() -> tuple[tuple[re.Pattern[str], str, str], ...]:
 
 
 # ------------------------------------------------------------------ the short name
-
-_ANONYMOUS = re.compile(r"\(anonymous namespace\)::|<unnamed>::")
-
-
-@lru_cache(maxsize=4096)
-def short_name(demangled: str) -> str:
-    """The function's own name, without return type, namespaces, template arguments and parameters.
-
-    ``void at::native::(anonymous namespace)::cast<4, float>(int)`` is ``cast``. What is no C++ name stays as it is.
-    """
-    text = _ANONYMOUS.sub("", demangled[:_LONGEST_NAME])
-    if not any(sign in text for sign in ("(", "<", "::")):
-        return demangled
-    depth, start = 0, 0
-    for place, char in enumerate(text):
-        if char == "<":
-            depth += 1
-        elif char == ">":
-            depth -= 1
-        elif depth == 0:
-            if char == "(" and place > start:
-                return text[start:place].partition("<")[0] or demangled
-            if char == " " or text.startswith("::", place - 1):
-                start = place + 1
-    return text[start:].partition("<")[0] or demangled

@@ -17,9 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from gputui import units
-from gputui.analysis.kernel_names import identify, short_name
+from gputui.analysis.kernel_names import identify
 from gputui.model.cover import Cover
 from gputui.model.intervals import Ns, levels
+from gputui.model.kernel import function_name
 from gputui.model.timeline import (
     Calls,
     CopyKind,
@@ -217,14 +218,6 @@ class Lane:
         place = int(np.searchsorted(self.start, time_ns, side="left")) - 1
         return int(self.rows[place]) if place >= 0 else None
 
-    def row_nearest(self, time_ns: int) -> int | None:
-        """The event at this time, else the one whose end or beginning is nearest to it."""
-        place = int(np.searchsorted(self.start, time_ns, side="right"))
-        near = range(max(0, place - 1), min(len(self), place + 1))
-        if not near:
-            return None
-        return int(self.rows[min(near, key=lambda one: max(self.start[one] - time_ns, time_ns - self.end[one], 0))])
-
     def rows_in(self, start_ns: int, end_ns: int) -> Ids:
         """The events that overlap ``[start_ns, end_ns)``."""
         first = int(np.searchsorted(self.start, start_ns, side="right")) - 1
@@ -271,11 +264,11 @@ class Lane:
         """What to write on the event at a place of this lane: a kernel's short name, the size of a copy."""
         row, timeline = int(self.rows[place]), self._timeline
         if self.kind in ("copy", "memset"):
-            detail = int(timeline.ops.detail[row])
-            return units.size(int(timeline.transfers.bytes[detail])) if detail >= 0 else ""
+            size = _size(timeline, int(timeline.ops.detail[row]))
+            return "" if size is None else units.size(size)
         name = int(self._events.name[row])
         return timeline.short_names.get(name) or (
-            short_name(timeline.name(name)) if self.table == "ops" else timeline.name(name)
+            function_name(timeline.name(name)) if self.table == "ops" else timeline.name(name)
         )
 
 
@@ -648,7 +641,7 @@ class Lit:
     @classmethod
     def of_names(cls, facts: TimelineFacts, table: Table, names: Collection[int]) -> Lit:
         """The events with one of these names, which are places in ``Timeline.names``."""
-        events = _table(facts.timeline, table)
+        events = table_of(facts.timeline, table)
         wanted = np.zeros(max(1, len(facts.timeline.names)), dtype=bool)
         wanted[list(names)] = True
         return cls(table, events, wanted[events.name])
@@ -656,7 +649,7 @@ class Lit:
     @classmethod
     def of_rows(cls, facts: TimelineFacts, table: Table, rows: Sequence[int] | npt.NDArray[Any]) -> Lit:
         """These rows, or those where a mask is true."""
-        events = _table(facts.timeline, table)
+        events = table_of(facts.timeline, table)
         mask = np.zeros(len(events), dtype=bool)
         mask[np.asarray(rows, dtype=None if len(rows) else np.int64)] = True
         return cls(table, events, mask)
@@ -701,7 +694,8 @@ class Lit:
         return None if cover is None else cover.within(edges)[1]
 
 
-def _table(timeline: Timeline, table: Table) -> Events:
+def table_of(timeline: Timeline, table: Table) -> Events:
+    """The table that a lane's rows count in."""
     tables: dict[str, Events] = {
         "ranges": timeline.ranges, "ops": timeline.ops, "calls": timeline.calls, "os_calls": timeline.os_calls,
     }  # fmt: skip
@@ -783,7 +777,7 @@ def _op_read_out(facts: TimelineFacts, row: int, start: int, end: int, gpu: int)
     target: MemoryKind | None = None
     if kind in (OpKind.COPY, OpKind.MEMSET) and detail >= 0:
         transfers = timeline.transfers
-        size, target = int(transfers.bytes[detail]), _known(MemoryKind, int(transfers.target[detail]))
+        size, target = _size(timeline, detail), _known(MemoryKind, int(transfers.target[detail]))
         if kind == OpKind.COPY:
             copy = _known(CopyKind, int(transfers.kind[detail]))
             source = _known(MemoryKind, int(transfers.source[detail]))
@@ -795,6 +789,12 @@ def _op_read_out(facts: TimelineFacts, row: int, start: int, end: int, gpu: int)
         latency_ns=start - int(calls.start[call]) if call >= 0 else None,
         graph=int(ops.graph[row]), nvtx=facts.path_of_op(row),
     )  # fmt: skip
+
+
+def _size(timeline: Timeline, detail: int) -> int | None:
+    """The bytes of a copy or memset, ``None`` where the file does not tell them."""
+    size = int(timeline.transfers.bytes[detail]) if detail >= 0 else -1
+    return None if size < 0 else size
 
 
 def _known(kinds: type[Any], number: int) -> Any:

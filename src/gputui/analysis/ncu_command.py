@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from gputui.analysis.kernel_names import short_name
 from gputui.analysis.timeline import TimelineFacts
 from gputui.model.intervals import Ns
 from gputui.model.timeline import SourceFile, Timeline
@@ -67,7 +66,7 @@ class Commands:
         self._facts = facts
         self._rows = rows
         timeline = facts.timeline
-        self._short = {name: timeline.short_names.get(name) or short_name(timeline.name(name)) for name in rows}
+        self._short = {name: facts.short_name(name) for name in rows}
         self._alike: defaultdict[str, list[int]] = defaultdict(list)
         for name, short in self._short.items():
             self._alike[short].append(name)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from gputui.model.intervals import Intervals, Ns
+from gputui.model.intervals import Intervals, Ns, any_of
 from gputui.model.timeline import Ids, OpKind, RangeKind, Ranges
 
 if TYPE_CHECKING:
@@ -295,18 +294,10 @@ def _idle_of_ranges(facts: TimelineFacts) -> Ns:
         if stream.gpu in facts.busy:
             gpus_of.setdefault(stream.process, set()).add(stream.gpu)
     for one in np.unique(process).tolist():
-        working = [facts.busy[gpu] for gpu in gpus_of.get(one, facts.busy)]
-        busy = working[0] if len(working) == 1 else _either(working)
+        busy = any_of([facts.busy[gpu] for gpu in gpus_of.get(one, facts.busy)])
         mine = process == one
         idle[mine] -= busy.up_to(ranges.end[mine]) - busy.up_to(ranges.start[mine])
     return idle
-
-
-def _either(sets: Sequence[Intervals]) -> Intervals:
-    empty = np.zeros(0, dtype=np.int64)
-    return Intervals.union(
-        np.concatenate([empty, *(one.start for one in sets)]), np.concatenate([empty, *(one.end for one in sets)])
-    )
 
 
 @dataclass(frozen=True, slots=True)

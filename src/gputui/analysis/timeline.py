@@ -19,7 +19,8 @@ import numpy.typing as npt
 from gputui.analysis.nvtx import DEEPEST, Outside, Projection, RangeNode, outside, project, tree
 from gputui.analysis.steps import Steps, find_steps
 from gputui.model.intervals import EMPTY, Intervals, Ns
-from gputui.model.timeline import Calls, Events, Ids, LaunchShape, OpKind, RangeKind, Timeline
+from gputui.model.kernel import function_name
+from gputui.model.timeline import Calls, Events, Ids, OpKind, RangeKind, Timeline
 
 Mask = npt.NDArray[np.bool_]
 
@@ -73,20 +74,6 @@ class Window:
 
     @property
     def span_ns(self) -> int:
-        return self.end_ns - self.start_ns
-
-
-@dataclass(frozen=True, slots=True)
-class Gap:
-    """A time when a GPU had nothing to do. ``op`` is the row of the operation that ended it, -1 at the end."""
-
-    gpu: int
-    start_ns: int
-    end_ns: int
-    op: int
-
-    @property
-    def duration_ns(self) -> int:
         return self.end_ns - self.start_ns
 
 
@@ -145,16 +132,9 @@ class TimelineFacts:
         mask = self.kernel_mask
         return groups(self.timeline.ops, None if mask.all() else mask)
 
-    def shape_of(self, group: Group) -> tuple[LaunchShape | None, int]:
-        """The launch shape that a kernel was launched with most often, and how many different ones there are."""
-        timeline = self.timeline
-        rows = (timeline.ops.name == group.name) & self.kernel_mask
-        detail = timeline.ops.detail[rows]
-        detail = detail[detail >= 0]
-        if not len(detail):
-            return None, 0
-        counts = np.bincount(detail)
-        return timeline.shapes[int(counts.argmax())], int((counts > 0).sum())
+    def short_name(self, name: int) -> str:
+        """A kernel's function alone, by its place in the timeline's names."""
+        return self.timeline.short_names.get(name) or function_name(self.timeline.name(name))
 
     # -------------------------------------------------------------- steps and steady state
 
@@ -174,7 +154,9 @@ class TimelineFacts:
             start, end = steady[0].start_ns, max(step.end_ns for step in steady)
             return Window(max(start, self.timeline.start_ns), end, "steps")
         if len(ops) >= _FEW_OPS:
-            return Window(first + (last - first) // 10, last, "tail")
+            # From an operation on: a gap cut by the window's border would be told with a length that it does not have.
+            begun = int(np.searchsorted(ops.start, first + (last - first) // 10))
+            return Window(int(ops.start[min(begun, len(ops) - 1)]), last, "tail")
         return Window(first, last, "all")
 
     def busy_share(self, gpu: int, window: Window | None = None) -> float:
@@ -183,24 +165,6 @@ class TimelineFacts:
         busy = self.busy.get(gpu, EMPTY).length_in(window.start_ns, window.end_ns)
         return busy / window.span_ns if window.span_ns > 0 else 0.0
 
-    def gaps(self, gpu: int, window: Window | None = None, at_least_ns: int = 0) -> tuple[Gap, ...]:
-        """When the GPU had nothing to do within the window, the longest first."""
-        window = window or self.window
-        idle = self.busy.get(gpu, EMPTY).gaps(window.start_ns, window.end_ns)
-        chosen = np.flatnonzero(idle.end - idle.start >= max(1, at_least_ns))
-        chosen = chosen[np.argsort(idle.start[chosen] - idle.end[chosen], kind="stable")]
-        rows = np.flatnonzero(self.op_gpu == gpu)
-        starts = self.timeline.ops.start[rows]
-        place = np.searchsorted(starts, idle.end[chosen], side="left")
-        followed = (place < len(starts)) & (starts[np.minimum(place, len(starts) - 1)] == idle.end[chosen])
-        after = np.where(followed, rows[np.minimum(place, len(rows) - 1)], -1)
-        return tuple(
-            Gap(gpu, start, end, op)
-            for start, end, op in zip(
-                idle.start[chosen].tolist(), idle.end[chosen].tolist(), after.tolist(), strict=True
-            )
-        )
-
     # -------------------------------------------------------------- API calls
 
     def named(self, pattern: str) -> npt.NDArray[np.bool_]:
@@ -208,10 +172,9 @@ class TimelineFacts:
         compiled = re.compile(pattern)
         return np.array([compiled.match(name) is not None for name in self.timeline.names], dtype=bool)
 
-    def calls_named(self, pattern: str, *, os: bool = False) -> Mask:
-        """The API calls (or those of the operating system) whose name matches, as a mask."""
-        calls = self.timeline.os_calls if os else self.timeline.calls
-        found: Mask = self.named(pattern)[calls.name]
+    def calls_named(self, pattern: str) -> Mask:
+        """The API calls whose name matches, as a mask."""
+        found: Mask = self.named(pattern)[self.timeline.calls.name]
         return found
 
     @cached_property
@@ -258,23 +221,42 @@ class TimelineFacts:
         return chosen[timeline.ops.call]
 
     def range_at(self, thread: int, time_ns: int) -> int:
-        """The innermost push/pop range of a thread around a time, -1 where there is none.
+        """The innermost push/pop range of a thread around a time, -1 where there is none."""
+        return int(self.ranges_at(np.array([thread]), np.array([time_ns]))[0])
+
+    def ranges_at(self, thread: npt.NDArray[Any], time: Ns) -> Ids:
+        """The innermost push/pop range of each of these threads around a time, -1 where there is none.
 
         Of the default domain, the program's own, where that has one; else of the library whose range begins last.
         """
         ranges = self.timeline.ranges
-        around = []
-        for key, rows in self._nested.items():
-            if key[0] != thread:
+        found = np.full(len(time), -1, dtype=np.int32)
+        wanted = set(np.unique(thread).tolist())
+        # The default domain is -1: it comes first, and what it has found stays.
+        for (owner, _), rows in sorted(self._nested.items(), key=lambda one: one[0][1]):
+            if owner not in wanted:
                 continue
-            place = int(np.searchsorted(ranges.start[rows], time_ns, side="right")) - 1
-            row = int(rows[place]) if place >= 0 else -1
+            here = np.flatnonzero(thread == owner)
+            place = np.searchsorted(ranges.start[rows], time[here], side="right") - 1
+            row = np.where(place >= 0, rows[np.maximum(place, 0)], -1)
             # The nearest that begins before may have ended: then one around it has not, or none.
-            while row >= 0 and ranges.end[row] < time_ns:
-                row = int(ranges.parent[row])
-            if row >= 0:
-                around.append(row)
-        return max(around, key=lambda row: (int(ranges.domain[row]) < 0, int(ranges.start[row])), default=-1)
+            while (over := (row >= 0) & (ranges.end[row] < time[here])).any():
+                row[over] = ranges.parent[row[over]]
+            before = found[here]
+            library = (ranges.domain[before] >= 0) & (ranges.start[row] > ranges.start[before])
+            inner = (row >= 0) & ((before < 0) | library)
+            found[here[inner]] = row[inner]
+        return found
+
+    @cached_property
+    def ranges_of_ops(self) -> Ids:
+        """Per operation the innermost push/pop range around the API call that launched it, -1 where there is none."""
+        ops, calls = self.timeline.ops, self.timeline.calls
+        found = np.full(len(ops), -1, dtype=np.int32)
+        linked = np.flatnonzero(ops.call >= 0)
+        call = ops.call[linked]
+        found[linked] = self.ranges_at(calls.thread[call], calls.start[call])
+        return found
 
     @cached_property
     def _nested(self) -> dict[tuple[int, int], Ids]:

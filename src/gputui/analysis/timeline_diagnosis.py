@@ -193,7 +193,7 @@ def _verdict(
     if lead is not None:
         return TimelineVerdict(lead.id, lead.variant, {**params, **lead.params})
     if not state.has("loop"):
-        return TimelineVerdict("few", "default" if top else "copies", params)
+        return TimelineVerdict("few", "copies" if top is None else "once" if state.has_many_ops else "default", params)
     if params["idle_pct"] >= 100 * IDLE_SHARE:
         return TimelineVerdict("idle", "several" if len(state.gpus) > 1 else "default", params)
     several = "default"

@@ -87,7 +87,7 @@ def kernel_shares(state: SteadyState) -> tuple[KernelShare, ...]:
         shape, shapes = _shape(state, own)
         kernel = Kernel(
             index,
-            state.short_name(group.name),
+            state.facts.short_name(group.name),
             timeline.name(group.name),
             _device(state, own),
             NoMetrics(),

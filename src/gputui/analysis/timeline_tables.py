@@ -1,4 +1,4 @@
-"""The tables of a timeline: copies by kind, NVTX ranges short enough to read, the range around each operation."""
+"""The tables of a timeline: copies by kind, NVTX ranges short enough to read, and what was asked for of both."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gputui.analysis.kernel_names import short_name
 from gputui.analysis.nvtx import RangeNode
 from gputui.analysis.steps import without_numbers
 from gputui.analysis.timeline import Mask, TimelineFacts, groups
-from gputui.model.timeline import CopyKind, Ids, MemoryKind, OpKind, RangeKind
+from gputui.model.timeline import CopyKind, MemoryKind, OpKind
 
 if TYPE_CHECKING:
     from gputui.analysis.timeline_diagnosis import TimelineDiagnosis
@@ -211,35 +210,4 @@ def select_ops(
 
 def _is_named(facts: TimelineFacts, name: int, pattern: re.Pattern[str]) -> bool:
     """Whether the pattern finds a kernel's full name or its short one."""
-    full = facts.timeline.name(name)
-    short = facts.timeline.short_names.get(name) or short_name(full)
-    return pattern.search(full) is not None or pattern.search(short) is not None
-
-
-def ranges_of_ops(facts: TimelineFacts) -> Ids:
-    """Per operation the innermost push/pop range around the API call that launched it, -1 where there is none.
-
-    Of the default domain where that has one, else of the domain whose range begins last.
-    """
-    timeline = facts.timeline
-    ranges, calls, ops = timeline.ranges, timeline.calls, timeline.ops
-    found = np.full(len(ops), -1, dtype=np.int32)
-    linked = np.flatnonzero(ops.call >= 0)
-    nested = np.flatnonzero(ranges.kind == RangeKind.PUSH_POP).astype(np.int32)
-    if not len(linked) or not len(nested):
-        return found
-    thread, time = calls.thread[ops.call[linked]], calls.start[ops.call[linked]]
-    owners = np.unique(np.stack((ranges.domain[nested], ranges.thread[nested]), axis=1), axis=0)
-    # The default domain is -1: it comes first, and what it has found stays.
-    for domain, one in owners.tolist():
-        rows = nested[(ranges.thread[nested] == one) & (ranges.domain[nested] == domain)]
-        here = np.flatnonzero(thread == one)
-        place = np.searchsorted(ranges.start[rows], time[here], side="right") - 1
-        row = np.where(place >= 0, rows[np.maximum(place, 0)], -1)
-        # The nearest that begins before may have ended: then one around it has not, or none.
-        while (over := (row >= 0) & (ranges.end[row] < time[here])).any():
-            row[over] = ranges.parent[row[over]]
-        before = found[linked[here]]
-        inner = (row >= 0) & ((before < 0) | (ranges.domain[before] >= 0) & (ranges.start[row] > ranges.start[before]))
-        found[linked[here[inner]]] = row[inner]
-    return found
+    return any(pattern.search(one) is not None for one in (facts.timeline.name(name), facts.short_name(name)))

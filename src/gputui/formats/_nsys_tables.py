@@ -63,11 +63,11 @@ _OPEN = 1 << 62
 """The end of a range that has none."""
 _NO_REGISTERS = 0x7FFF
 _UNNAMED = "(unnamed)"
-_COPY_NAMES = {
+COPY_NAMES = {
     kind: "[CUDA memcpy {}]".format(kind.name.title().replace("_To_", "-to-").replace("_", " ")) for kind in CopyKind
 }
 """As nsys stats prints them: "[CUDA memcpy Host-to-Device]", "[CUDA memcpy Unified Device-to-Host]"."""
-_MEMSET_NAME, _GRAPH_NAME = "[CUDA memset]", "[CUDA graph]"
+MEMSET_NAME, _GRAPH_NAME = "[CUDA memset]", "[CUDA graph]"
 
 _VERSION = re.compile(r"_(?:v\d{4,}|ptsz|ptds)")
 
@@ -314,7 +314,7 @@ class _Reader:
             return place
 
         names = _Names(kernel_name)
-        copy_names = _Names(lambda kind: self._place(_COPY_NAMES[CopyKind(kind)]))
+        copy_names = _Names(lambda kind: self._place(COPY_NAMES[CopyKind(kind)]))
 
         def add(kind: OpKind, got: dict[str, Ns], name: npt.NDArray[Any], detail: npt.NDArray[Any]) -> None:
             start, end = clipped(got["start"], got["end"])
@@ -356,7 +356,7 @@ class _Reader:
             target=self._whole(MEMSETS, "memKind"),
         ):
             count = len(got["bytes"])
-            name = np.broadcast_to(np.int32(self._place(_MEMSET_NAME)), count)
+            name = np.broadcast_to(np.int32(self._place(MEMSET_NAME)), count)
             add(OpKind.MEMSET, got, name, np.arange(moved, moved + count))
             transfers.add(
                 bytes=_size(got["bytes"]),
@@ -381,7 +381,7 @@ class _Reader:
         else:
             op_process = np.zeros(len(ids), dtype=np.int64)
             call_process = np.zeros(len(call_ids), dtype=np.int64)
-        call = _link(op_process, ids, call_process, call_ids)
+        call = link(op_process, ids, call_process, call_ids)
         moves = transfers.take()
         moves["bytes"] = summable(moves["bytes"], LARGEST_BYTES)
         return GpuOps(**sorted, call=call), shapes.all(), Transfers(**moves), short_names
@@ -780,7 +780,7 @@ def _device(name: Any, major: Any, minor: Any, sms: Any, clock: Any, l2: Any) ->
     )
 
 
-def _link(op_process: Ns, op_id: Ns, call_process: Ns, call_id: Ns) -> Ids:
+def link(op_process: Ns, op_id: Ns, call_process: Ns, call_id: Ns) -> Ids:
     """Per op the row of the call of its process that has its correlation id, the first of several; -1 for none."""
     call = np.full(len(op_id), -1, dtype=np.int32)
     if not len(op_id) or not len(call_id):

@@ -29,10 +29,9 @@ import numpy.typing as npt
 
 from gputui.errors import GputuiError
 from gputui.formats._chrome_trace import MALFORMED, Args, Event, Place, Trace, times
-from gputui.formats._nsys_tables import api_name
+from gputui.formats._nsys_tables import COPY_NAMES, MEMSET_NAME, api_name, link
 from gputui.formats.base import LONGEST_NAME, Progress, capability_of, plausible, rank_of
 from gputui.model.device import Device
-from gputui.model.intervals import Ns
 from gputui.model.kernel import Dim3
 from gputui.model.limits import LARGEST_BYTES, summable, summable_ends
 from gputui.model.nesting import nest
@@ -42,7 +41,6 @@ from gputui.model.timeline import (
     CopyKind,
     Gpu,
     GpuOps,
-    Ids,
     LaunchShape,
     MemoryKind,
     OpKind,
@@ -70,13 +68,12 @@ _TORCH = frozenset({*_DOMAINS, "cuda_runtime", "gpu_memcpy"})
 _COPY = re.compile(r"Memcpy (\w+) \(([\w ]+) -> ([\w ]+)\)")
 _MEMSET = re.compile(r"Memset \(([\w ]+)\)")
 _COPIES = {
-    "HtoD": (CopyKind.HOST_TO_DEVICE, "Host-to-Device"), "DtoH": (CopyKind.DEVICE_TO_HOST, "Device-to-Host"),
-    "HtoA": (CopyKind.HOST_TO_ARRAY, "Host-to-Array"), "AtoH": (CopyKind.ARRAY_TO_HOST, "Array-to-Host"),
-    "AtoA": (CopyKind.ARRAY_TO_ARRAY, "Array-to-Array"), "AtoD": (CopyKind.ARRAY_TO_DEVICE, "Array-to-Device"),
-    "DtoA": (CopyKind.DEVICE_TO_ARRAY, "Device-to-Array"), "DtoD": (CopyKind.DEVICE_TO_DEVICE, "Device-to-Device"),
-    "HtoH": (CopyKind.HOST_TO_HOST, "Host-to-Host"), "PtoP": (CopyKind.PEER_TO_PEER, "Peer-to-Peer"),
+    "HtoD": CopyKind.HOST_TO_DEVICE, "DtoH": CopyKind.DEVICE_TO_HOST, "HtoA": CopyKind.HOST_TO_ARRAY,
+    "AtoH": CopyKind.ARRAY_TO_HOST, "AtoA": CopyKind.ARRAY_TO_ARRAY, "AtoD": CopyKind.ARRAY_TO_DEVICE,
+    "DtoA": CopyKind.DEVICE_TO_ARRAY, "DtoD": CopyKind.DEVICE_TO_DEVICE, "HtoH": CopyKind.HOST_TO_HOST,
+    "PtoP": CopyKind.PEER_TO_PEER,
 }  # fmt: skip
-"""Kineto's short word for a direction, and the one that ``nsys stats`` shows."""
+"""Kineto's short word for a direction."""
 _MEMORIES = {
     "Pageable": MemoryKind.PAGEABLE, "Pinned": MemoryKind.PINNED, "Device": MemoryKind.DEVICE,
     "Array": MemoryKind.ARRAY, "Managed": MemoryKind.MANAGED, "Device Static": MemoryKind.DEVICE_STATIC,
@@ -326,9 +323,10 @@ class _Tables:
         start, end, name, thread, correlation = call_columns
         calls = Calls(start=start, end=end, name=name, thread=thread)
         start, end, name, kind, stream, launched_by, detail, graph = op_columns
+        # Correlations are those of one profiler, whatever process launched.
+        call = link(np.zeros_like(launched_by), launched_by, np.zeros_like(correlation), correlation)
         ops = GpuOps(
-            start=start, end=end, name=name, kind=kind, stream=stream, call=_link(launched_by, correlation),
-            detail=detail, graph=graph,
+            start=start, end=end, name=name, kind=kind, stream=stream, call=call, detail=detail, graph=graph
         )  # fmt: skip
         start, end, name, domain, thread, is_open = range_columns
         end = summable_ends(start, np.where(is_open, end_ns, end))
@@ -425,9 +423,8 @@ def _copy(name: str) -> tuple[str, CopyKind, MemoryKind, MemoryKind]:
     """Name as nsys has it, direction, source and target of ``Memcpy HtoD (Pageable -> Device)``."""
     told = _COPY.match(name)
     direction, source, target = told.groups() if told else ("", "", "")
-    kind, words = _COPIES.get(direction, (CopyKind.UNKNOWN, "Unknown"))
-    name = f"[CUDA memcpy {words}]"
-    return name, kind, _MEMORIES.get(source, MemoryKind.UNKNOWN), _MEMORIES.get(target, MemoryKind.UNKNOWN)
+    kind = _COPIES.get(direction, CopyKind.UNKNOWN)
+    return COPY_NAMES[kind], kind, _MEMORIES.get(source, MemoryKind.UNKNOWN), _MEMORIES.get(target, MemoryKind.UNKNOWN)
 
 
 @lru_cache(_MOST_CACHED)
@@ -435,7 +432,7 @@ def _memset(name: str) -> tuple[str, CopyKind, MemoryKind, MemoryKind]:
     """The same of ``Memset (Device)``."""
     told = _MEMSET.match(name)
     target = _MEMORIES.get(told[1], MemoryKind.UNKNOWN) if told else MemoryKind.UNKNOWN
-    return "[CUDA memset]", CopyKind.UNKNOWN, MemoryKind.UNKNOWN, target
+    return MEMSET_NAME, CopyKind.UNKNOWN, MemoryKind.UNKNOWN, target
 
 
 def _known(value: int | None) -> int:
@@ -516,14 +513,3 @@ def _wall_ns(base: Any, zero: int) -> int | None:
 
 def _utc(wall_ns: int | None) -> str | None:
     return None if wall_ns is None else datetime.fromtimestamp(wall_ns // 10**9, timezone.utc).isoformat()
-
-
-def _link(wanted: Ns, correlation: Ns) -> Ids:
-    """For each operation the first call of its correlation, -1 where there is none. CUPTI counts from 1."""
-    link = np.full(len(wanted), -1, dtype=np.int32)
-    if len(correlation):
-        order = np.argsort(correlation, kind="stable")
-        place = np.minimum(np.searchsorted(correlation[order], wanted), len(order) - 1)
-        found = (wanted > 0) & (correlation[order[place]] == wanted)
-        link[found] = order[place[found]]
-    return link

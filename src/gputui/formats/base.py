@@ -79,17 +79,3 @@ def rank_of(path: Path) -> int | None:
     """The rank that a file's name tells: 3 of ``run.rank3.sqlite``."""
     found = _RANK.findall(path.name)
     return int(found[-1]) if found else None
-
-
-def function_name(demangled: str) -> str:
-    """The function alone: ``kernel`` of ``void space::kernel<int>(float *)``, as NVIDIA's reader names it."""
-    text = demangled.replace("(anonymous namespace)", "").replace("<unnamed>", "")
-    kept, depth = [], 0
-    for part in re.split(r"([<>(])", text):
-        if part == "(" and depth == 0:
-            break
-        depth += (part == "<") - (part == ">")
-        if depth == 0 and part != ">":
-            kept.append(part)
-    words = "".join(kept).split("::")[-1].split()
-    return words[-1] if words else demangled

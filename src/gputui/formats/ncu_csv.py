@@ -26,8 +26,8 @@ from typing import Any
 
 from gputui.errors import GputuiError
 from gputui.formats._units import base_unit, unit_of
-from gputui.formats.base import Progress, device_of, function_name
-from gputui.model.kernel import Dim3, Kernel
+from gputui.formats.base import Progress, device_of
+from gputui.model.kernel import Dim3, Kernel, function_name
 from gputui.model.metrics import Metric
 from gputui.model.report import Extras, Notice, Report, RuleResult, Section
 from gputui.model.source import SourceListing

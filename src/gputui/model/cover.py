@@ -30,7 +30,6 @@ class Cover:
         self._start = start
         self._end = end
         self._of = of
-        self._classes = classes
         blocks = len(start) // _BLOCK
         self._before = np.zeros((blocks + 1, classes), dtype=np.int64)
         for first in range(0, blocks, _PORTION):

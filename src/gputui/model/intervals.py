@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -114,6 +115,16 @@ class Intervals:
 
 
 EMPTY = Intervals(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(1, dtype=np.int64))
+
+
+def any_of(sets: Sequence[Intervals]) -> Intervals:
+    """What any of them covers."""
+    if len(sets) == 1:
+        return sets[0]
+    return Intervals.union(
+        np.concatenate([EMPTY.start, *(one.start for one in sets)]),
+        np.concatenate([EMPTY.end, *(one.end for one in sets)]),
+    )
 
 
 def levels(start: Ns, end: Ns) -> npt.NDArray[np.int16]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from gputui.model.metrics import Metric, Value, resolve
@@ -97,3 +99,31 @@ class Kernel:
     @property
     def blocks(self) -> int | None:
         return None if self.grid is None else self.grid[0] * self.grid[1] * self.grid[2]
+
+
+_ANONYMOUS = re.compile(r"\(anonymous namespace\)::|<unnamed>::")
+_READ_OF_A_NAME = 4000
+"""Characters of a demangled name that are looked at: some are megabytes long."""
+
+
+@lru_cache(maxsize=4096)
+def function_name(demangled: str) -> str:
+    """The function's own name, without return type, namespaces, template arguments and parameters.
+
+    ``void at::native::(anonymous namespace)::cast<4, float>(int)`` is ``cast``. What is no C++ name stays as it is.
+    """
+    text = _ANONYMOUS.sub("", demangled[:_READ_OF_A_NAME])
+    if not any(sign in text for sign in ("(", "<", "::")):
+        return demangled
+    depth, start = 0, 0
+    for place, char in enumerate(text):
+        if char == "<":
+            depth += 1
+        elif char == ">":
+            depth -= 1
+        elif depth == 0:
+            if char == "(" and place > start:
+                return text[start:place].partition("<")[0] or demangled
+            if char == " " or text.startswith("::", place - 1):
+                start = place + 1
+    return text[start:].partition("<")[0] or demangled

@@ -119,8 +119,10 @@ def what_it_is(identity: KernelIdentity, words: Wording, op: TransformerOp | Non
 
 
 def launch_shape(kernel: Kernel, words: Wording) -> str:
-    """ "128 × 256 blocks of 32 threads": without the sides that are 1."""
+    """ "128 × 256 blocks of 32 threads": without the last sides that are 1."""
     key = "shape_one" if kernel.blocks == 1 else "shape"
+    if kernel.block == (1, 1, 1):
+        key += "_thread"
     return words.ui(key, grid=sides(kernel.grid), block=sides(kernel.block))
 
 
@@ -414,7 +416,7 @@ def _not_told(groups: Sequence[Sequence[Diagnosis]], words: Wording) -> Iterable
 
 
 def sides(dim: Dim3 | None) -> str:
-    """ "128 × 256": without the sides that are 1."""
+    """ "128 × 256": without the last sides that are 1."""
     if dim is None:
         return units.DASH
     kept = list(dim)

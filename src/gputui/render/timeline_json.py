@@ -112,7 +112,7 @@ def _kernel_json(share: KernelShare, words: Wording) -> dict[str, Any]:
             "median_ns": group.median_ns,
             "max_ns": group.max_ns,
             "launch_shapes": share.shapes,
-            "program_max_speedup": finite(share.amdahl),
+            "window_max_speedup": finite(share.amdahl),
         },
         "ncu": {"deserves": share.deserves, "command": list(share.command) or None},
     }

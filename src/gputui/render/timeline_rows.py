@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gputui import units
-from gputui.analysis.kernel_names import short_name
 from gputui.analysis.ncu_command import PLACEHOLDER, is_python, stand_in_of
 from gputui.analysis.timeline_tables import condensed
+from gputui.model.kernel import function_name
 from gputui.model.timeline import MemoryKind
 from gputui.paint.grid import shorten, width_of
 from gputui.render.collect import nsys_command
@@ -91,7 +91,7 @@ def _window(facts: TimelineFacts, words: Wording) -> str:
     if found.source != "steps" or steps is None:
         return words.text(f"timeline_text.window-{found.source}", span=found.span_ns, capture=facts.timeline.span_ns)
     of_kernels = steps.source == "kernels"
-    label = short_name(steps.label) if of_kernels else steps.label
+    label = function_name(steps.label) if of_kernels else steps.label
     return words.text(
         f"timeline_text.{'window-warm' if steps.warm_up else 'window-steps'}",
         steps=words.text(f"timeline_text.steps-{steps.source}", label=shorten(safe(label), _NAME_CELLS)),

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gputui.analysis.kernel_names import short_name
-from gputui.analysis.timeline_tables import ranges_of_ops
 from gputui.model.timeline import LaunchShape, OpKind, Process
 from gputui.render.table import cell
 
@@ -59,9 +57,9 @@ def _csv(rows: Any) -> str:
 def _rows(facts: TimelineFacts, chosen: Mask) -> Iterator[list[tuple[Any, ...]]]:
     timeline = facts.timeline
     ops, calls, transfers = timeline.ops, timeline.calls, timeline.transfers
-    ranges = ranges_of_ops(facts)
+    ranges = facts.ranges_of_ops
     paths = _Paths(facts)
-    short = cache(lambda name: timeline.short_names.get(name) or short_name(timeline.name(name)))
+    short = cache(facts.short_name)
     no_shape, no_process = LaunchShape(), Process(-1)
     places = [
         (

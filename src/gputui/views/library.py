@@ -226,7 +226,6 @@ def _entry(
 
 def _load_timeline(report: Report, number: int, first_entry: int) -> LoadedReport:
     from gputui.analysis.timeline import TimelineFacts
-    from gputui.formats.base import function_name
 
     assert report.timeline is not None
     timeline = report.timeline
@@ -236,8 +235,7 @@ def _load_timeline(report: Report, number: int, first_entry: int) -> LoadedRepor
     for place, group in enumerate(facts.kernels):
         full = timeline.name(group.name)
         total = Metric("gpu__time_duration.sum", float(group.total_ns), "ns")
-        name = timeline.short_names.get(group.name) or function_name(full)
-        kernels.append(Kernel(place, name, full, device, report.source, metrics=(total,)))
+        kernels.append(Kernel(place, facts.short_name(group.name), full, device, report.source, metrics=(total,)))
     details = distinguish([(kernel.name, kernel.demangled, ()) for kernel in kernels])
     common = common_beginnings([kernel.name for kernel in kernels])
     entries = tuple(
@@ -278,7 +276,7 @@ _MOST_SUMMED = 200
 
 def summed(path: str, sums: Sequence[KernelSum]) -> SummedKernels:
     """The kernels of a file as the screen shows them while it is opened; ``sums`` come by time."""
-    from gputui.formats.base import function_name
+    from gputui.model.kernel import function_name
 
     whole = sum(one.total_ns for one in sums)
     longest = [(one.short_name or function_name(one.name), one) for one in sums[:_MOST_SUMMED]]

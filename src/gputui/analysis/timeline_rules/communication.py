@@ -37,7 +37,8 @@ def exposed_communication(state: SteadyState) -> Hit | None:
     params = {
         "share_pct": 100 * share, "time": float(exposed[gpu]), "count": len(rows), "gpu": state.number(gpu),
         "gpus": len(state.communicating), "hidden_pct": 100 * (1 - exposed[gpu] / max(1, total[gpu])),
-        "name": state.short_name(int(times.argmax())), "files": "rank*.sqlite" if state.is_nsys else "rank*.json.gz",
+        "name": state.facts.short_name(int(times.argmax())),
+        "files": "rank*.sqlite" if state.is_nsys else "rank*.json.gz",
     }  # fmt: skip
     evidence = (Evidence("exposed_communication_pct", 100 * share, "%", 10.0),)
     alone = len(state.communicating) == 1

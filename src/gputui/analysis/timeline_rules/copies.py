@@ -9,7 +9,7 @@ import numpy as np
 from gputui.analysis.finding import Evidence
 from gputui.analysis.timeline_rules import Hit, timeline_rule
 from gputui.analysis.timeline_rules.steady import LAUNCH_GAP_NS, UNIFIED, Cause, SteadyState
-from gputui.model.intervals import Intervals
+from gputui.model.intervals import any_of
 from gputui.model.timeline import CopyKind
 
 _SMALL_BYTES = 64_000
@@ -171,7 +171,7 @@ def page_faults(state: SteadyState) -> Hit | None:
     taken = {}
     for gpu in state.gpus:
         moving = state.union(state.mask(gpu, moved))
-        both = Intervals.union(np.concatenate((waiting.start, moving.start)), np.concatenate((waiting.end, moving.end)))
+        both = any_of((waiting, moving))
         taken[gpu] = both.total
     gpu = state.worst(lambda one: float(taken[one]))
     share = taken[gpu] / max(1, state.length(gpu))

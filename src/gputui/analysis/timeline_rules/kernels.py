@@ -29,7 +29,7 @@ def one_kernel_dominates(state: SteadyState) -> Hit | None:
     if window_share < 0.1:
         return None
     params = {
-        "name": state.short_name(top.name), "share_pct": 100 * top.share, "count": top.count,
+        "name": state.facts.short_name(top.name), "share_pct": 100 * top.share, "count": top.count,
         "time": float(top.total_ns), "each": top.median_ns, "window_pct": 100 * window_share,
         "amdahl": state.gain(taken),
     }  # fmt: skip

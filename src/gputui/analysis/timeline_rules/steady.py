@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from gputui.analysis.finding import Moment
-from gputui.analysis.kernel_names import KernelIdentity, identify, short_name
+from gputui.analysis.kernel_names import KernelIdentity, identify
 from gputui.analysis.ncu_command import is_python
 from gputui.analysis.steps import Step, without_numbers
 from gputui.analysis.timeline import Mask, TimelineFacts, Window
-from gputui.model.intervals import EMPTY, Intervals, Ns
+from gputui.model.intervals import EMPTY, Intervals, Ns, any_of
 from gputui.model.timeline import Calls, CopyKind, Events, Ids, MemoryKind, OpKind, RangeKind, Ranges
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ class SteadyState:
         timeline = self.timeline
         return {
             "ops": lambda: len(timeline.ops) > 0,
-            "loop": lambda: self.facts.steps is not None or self._own_ops >= _FEW_OPS,
+            "loop": lambda: self.facts.steps is not None or (self.has_many_ops and self._repeats),
             "api-calls": lambda: bool((timeline.ops.call[self.rows] >= 0).any()),
             "os-calls": lambda: len(timeline.os_calls) > 0,
             "operators": lambda: len(self.operators) > 0,
@@ -205,9 +205,15 @@ class SteadyState:
         }
 
     @property
-    def _own_ops(self) -> int:
-        """The window's operations that the program asked for: the migrations of unified memory are not."""
-        return int((self.in_window & ~self.copies_of(*UNIFIED)).sum())
+    def has_many_ops(self) -> bool:
+        """Whether the window has enough operations that the program asked for: migrations of unified memory are not."""
+        return int((self.in_window & ~self.copies_of(*UNIFIED)).sum()) >= _FEW_OPS
+
+    @property
+    def _repeats(self) -> bool:
+        """Whether a kernel or graph of the capture is launched again and again; of one without any, its copies are."""
+        work = np.isin(self.timeline.ops.kind, (OpKind.KERNEL, OpKind.GRAPH))
+        return not work.any() or int(np.bincount(self.timeline.ops.name[work]).max()) >= _LEAST_STEPS
 
     @property
     def is_nsys(self) -> bool:
@@ -324,9 +330,6 @@ class SteadyState:
     def computing(self) -> tuple[int, ...]:
         """The GPUs that run kernels."""
         return tuple(np.unique(self.facts.op_gpu[self.facts.kernel_mask & self.in_window]).tolist())
-
-    def short_name(self, name: int) -> str:
-        return self.timeline.short_names.get(name) or short_name(self.timeline.name(name))
 
     def number(self, gpu: int) -> str:
         """What a GPU is called: its own number; where that is another's too with its rank, or its place instead."""
@@ -534,10 +537,7 @@ class SteadyState:
             in_allocation[here] = _covered(self.when_in(one, ALLOCATIONS), begin, stop)
             after_sync[here] = _covered(self.when_in(one, SYNCS), begin, begin + 1) > 0
             after_copy[here] = _covered(self.cover(calls, own[self._blocking[own]]), begin, begin + 1) > 0
-        inputs = Intervals.union(
-            np.concatenate((self.input_calls.start, self.waits_for_others.start, self.input_ranges.start)),
-            np.concatenate((self.input_calls.end, self.waits_for_others.end, self.input_ranges.end)),
-        )
+        inputs = any_of((self.input_calls, self.waits_for_others, self.input_ranges))
         in_input = _covered(inputs, start, end)
         length = end - start
         cause = np.full(len(start), Cause.UNKNOWN, dtype=np.uint8)

@@ -10,8 +10,8 @@ import numpy as np
 
 from gputui import units
 from gputui.analysis.in_view import MOST_IN_VIEW, Meanwhile, after_gap, in_view, meanwhile, steady_gaps
-from gputui.analysis.kernel_names import short_name
 from gputui.analysis.lanes import Lane, ReadOut, Table, read_out
+from gputui.model.kernel import function_name
 from gputui.model.timeline import MemoryKind, OpKind
 from gputui.paint.bars import bar
 from gputui.paint.grid import width_of
@@ -138,7 +138,7 @@ class TimelineWords:
         if told is None:
             return [(self.text("empty"), "muted"), ("   ", ""), (shown(lane.full_title, 80), "faint")]
         name = shown(told.name, _NAME) or self.text("idle", number=self._ordinal(facts, told.gpu))
-        short = shown(short_name(told.name), _NAME) if lane.table == "ops" else name
+        short = shown(function_name(told.name), _NAME) if lane.table == "ops" else name
         took = units.duration(told.duration_ns) if told.duration_ns else ""
         at = self.text("starts", at=_moment(told.start_ns, step_ns))
         if told.is_open:
@@ -278,10 +278,7 @@ class TimelineWords:
     @staticmethod
     def _name_of(facts: TimelineFacts, table: Table, name: int) -> str:
         """Of a kernel its short name."""
-        timeline = facts.timeline
-        if table != "ops":
-            return timeline.name(name)
-        return timeline.short_names.get(name) or short_name(timeline.name(name))
+        return facts.short_name(name) if table == "ops" else facts.timeline.name(name)
 
     # -------------------------------------------------------------- which names take the time in view
 
