@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sqlite3
+import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from nsys_builder import database, kernel, strings
@@ -288,6 +291,35 @@ def test_stopping_stops_everything_that_nsys_started(nsys: Nsys, report: Path) -
     assert time.monotonic() - begin < 10
     time.sleep(0.2)
     alive.unlink()
+    time.sleep(0.3)
+    assert not alive.exists()
+    assert not list(nsys.cache.iterdir())
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="signals")
+def test_a_signal_while_nsys_starts_loses_no_process(nsys: Nsys, report: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    alive = nsys.log.with_name("alive")
+    nsys.does(f"while true; do date > {alive}; sleep 0.05; done")
+
+    class Interrupted(subprocess.Popen):  # type: ignore[type-arg]
+        def __init__(self, command: list[str], **more: Any) -> None:
+            super().__init__(command, **more)
+            if "export" in command:
+                os.kill(os.getpid(), signal.SIGUSR1)
+                time.sleep(0.2)
+
+    def end(*_: object) -> None:
+        raise SystemExit(3)
+
+    before = signal.signal(signal.SIGUSR1, end)
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
+    try:
+        with pytest.raises(SystemExit):
+            open_report(report)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    time.sleep(0.2)
+    alive.unlink(missing_ok=True)
     time.sleep(0.3)
     assert not alive.exists()
     assert not list(nsys.cache.iterdir())

@@ -18,6 +18,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO
 
@@ -215,20 +216,9 @@ def _run(nsys: str, path: Path, draft: Path, progress: Progress) -> None:
         *(nsys, "export", "--type", "sqlite", "--lazy", "true", "--force-overwrite", "true"),
         *("--output", str(draft), str(path.absolute())),
     ]
-    try:
-        child = subprocess.Popen(
-            command,
-            cwd=draft.parent,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,  # to stop whatever it starts, too
-        )
-    except OSError as error:
-        raise GputuiError(str(path), f"nsys does not start ({error.strerror or error})", _by_hand(path)) from error
-    assert child.stdout is not None
     words = b""
-    try:
+    with _started(command, path, draft.parent) as child:
+        assert child.stdout is not None
         for said in _output(child.stdout, draft):
             if said is None:
                 raise GputuiError(
@@ -239,10 +229,35 @@ def _run(nsys: str, path: Path, draft: Path, progress: Progress) -> None:
             if not progress(min(int(percents[-1]), 100) if percents else 0, 100):
                 raise GputuiError(str(path), "was not opened: its conversion was stopped", "Open it again")
         status = child.wait()
-    finally:
-        _kill(child)
     if status or not draft.is_file():
         raise _refused(path, draft.parent, words.decode("utf-8", "replace"), status)
+
+
+@contextlib.contextmanager
+def _started(command: list[str], path: Path, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """nsys, which ends with the block, and with it whatever it started. Raises ``GputuiError``."""
+    with ThreadPoolExecutor(1) as starter:
+        # Not in the main thread: there a signal's handler may raise inside of Popen, and the child would be lost.
+        starting = starter.submit(
+            subprocess.Popen,
+            command,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # to stop whatever it starts, too
+        )
+        try:
+            try:
+                child = starting.result()
+            except OSError as error:
+                raise GputuiError(
+                    str(path), f"nsys does not start ({error.strerror or error})", _by_hand(path)
+                ) from error
+            yield child
+        finally:
+            if starting.exception() is None:
+                _kill(starting.result())
 
 
 def _output(pipe: IO[bytes], draft: Path) -> Iterator[bytes | None]:
