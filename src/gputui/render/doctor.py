@@ -84,22 +84,26 @@ def message(checks: Iterable[Check], words: Wording) -> str:
 def doctor_text(checks: Sequence[Check], words: Wording, *, ascii: bool = False) -> Iterable[RenderableType]:
     """What to print: the sentence, then what is wrong with its cure, then what is right."""
     yield Text(summary(checks, words), style="bold green" if can_profile(checks) else "bold")
+    yield from wrong_text(checks, words, ascii=ascii)
     rows = told(checks, words)
-    for row in rows:
-        if row.state == "ok":
-            continue
-        yield Text()
-        yield _line(row, ascii)
-        for heading, lines in row.fixes:
-            yield Padding(Text(heading, style="dim"), (0, 0, 0, 2))
-            for line in lines:
-                yield Padding(Text(line), (0, 0, 0, 4))
     fine = [row for row in rows if row.state == "ok"]
     if fine:
         yield Text()
         yield Text(words.text("doctor.more"), style="dim")
         for row in fine:
             yield _line(row, ascii)
+
+
+def wrong_text(checks: Sequence[Check], words: Wording, *, ascii: bool = False) -> Iterable[RenderableType]:
+    """What is wrong, each with its cure."""
+    for row in told(checks, words):
+        if row.state != "ok":
+            yield Text()
+            yield _line(row, ascii)
+            for heading, lines in row.fixes:
+                yield Padding(Text(heading, style="dim"), (0, 0, 0, 2))
+                for line in lines:
+                    yield Padding(Text(line), (0, 0, 0, 4))
 
 
 def _line(row: Told, ascii: bool) -> Text:
