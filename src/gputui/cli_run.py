@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from gputui.run.session import StepResult
     from gputui.wording import ReaderLevel, Wording
 
+_REPORT = re.compile(r"Generating '[^'\n]*\.qdstrm'")
+"""What nsys says when the program has ended."""
 Show = Callable[[Iterable["RenderableType"]], None]
 
 
@@ -59,6 +62,8 @@ class Printer(Teller):
         self._ascii = ascii
         self._plain = PlainText()
         self._at_margin = True
+        self._is_over = False
+        """Whether the program has ended: what nsys says from then on is of files under names of the moment."""
 
     def stage(self, stage: Stage) -> None:
         from gputui.render.run_text import stage_line
@@ -78,10 +83,16 @@ class Printer(Teller):
     def command(self, command: Command) -> None:
         from gputui.render.run_text import command_text
 
+        self._is_over = False
         self._say([command_text(command)])
 
     def output(self, data: bytes) -> None:
+        if self._is_over:
+            return
         text = self._plain.feed(data)
+        end = _REPORT.search(text)
+        if end is not None:
+            self._is_over, text = True, text[: end.start()]
         if text:
             self._at_margin = text.endswith("\n")
             with suppress(OSError):

@@ -16,7 +16,7 @@ from gputui import units
 from gputui.render import timeline_rows as rows
 from gputui.render.doctor import summary
 from gputui.render.text import gain
-from gputui.run.doctor import blocked
+from gputui.run.doctor import blocked, outlook
 from gputui.run.failures import failure_text
 from gputui.terminal import safe
 
@@ -52,7 +52,8 @@ def checked_text(checks: Sequence[Check], tools: Tools, words: Wording) -> Itera
         for name, path, version in (("nsys", tools.nsys, tools.nsys_version), ("ncu", tools.ncu, tools.ncu_version))
     }
     yield _indented(words.text("run.text.tools", **found), "dim")
-    yield _indented(summary(checks, words))
+    has_gpu = outlook(checks) != "no-gpu"
+    yield _indented(summary(checks, words) if has_gpu else words.text("run.text.cpu-only"))
     if blocked(checks):
         yield _indented(words.text("run.text.doctor"), "dim")
 

@@ -61,12 +61,15 @@ def lead(session: Session, teller: Teller, timeline: Path | None = None) -> Guid
     """
     session.listener = teller
     done = Guided()
-    state: Literal["done", "stopped", "failed"] = "failed"
     try:
         _lead(session, teller, timeline, done)
-        state = "stopped" if session.was_stopped else "failed" if done.status else "done"
-    finally:
-        session.finish(state)
+    except Exception:
+        session.finish("failed")
+        raise
+    except BaseException:
+        session.abandon()
+        raise
+    session.finish("stopped" if session.was_stopped else "failed" if done.status else "done")
     if session.was_stopped:
         done.status = EXIT_INTERRUPTED
     return done
