@@ -122,8 +122,8 @@ def _nvtx_package() -> _Marker | None:
 
 def _pytorch() -> _Marker | None:
     # torch.cuda.is_available() would start CUDA in a program that may still fork; a build with CUDA is enough.
-    torch = sys.modules.get("torch")
-    if torch is None or getattr(getattr(torch, "version", None), "cuda", None) is None or not hasattr(torch, "cuda"):
+    torch: Any = sys.modules.get("torch")
+    if getattr(getattr(torch, "version", None), "cuda", None) is None or not hasattr(torch, "cuda"):
         return None
     nvtx = torch.cuda.nvtx
     return _Marker(nvtx.range_push, nvtx.range_pop, nvtx.range_start, nvtx.range_end)
