@@ -11,8 +11,7 @@ file: ``id``, ``argv``, ``folder``, ``cwd``, ``env``, ``tool``, ``columns``, ``r
 In ``folder`` it writes ``<id>.log`` (what was printed, as it came) and ``<id>.status.json``, at the start and, with
 ``ended``, as its last act; both are also printed, a line each. It obeys signals: SIGINT stops the command as Ctrl-C
 would, a second one ends the program within seconds, SIGTERM all at once; SIGWINCH gives its terminal the size in
-``<id>.size``
-("columns rows").
+``<id>.size`` ("columns rows").
 
 What the command leaves running has a moment to end by itself (nsys's agent does) and is then killed, daemons too: it
 would disturb the next measurement, and no report tells of it any more.
