@@ -160,7 +160,7 @@ def _start(line: Line, keeper: str, spec: "dict[str, Any]", directory: str) -> "
     with open(os.devnull, "rb") as nothing, tempfile.TemporaryFile() as said:
         # A session of its own and nothing of this connection: it goes on when the connection ends.
         child = subprocess.Popen(
-            [sys.executable, "-I", program, told], stdin=nothing, stdout=said, stderr=said, start_new_session=True
+            [sys.executable, "-I", "-S", program, told], stdin=nothing, stdout=said, stderr=said, start_new_session=True
         )
         while not _started(_status(folder, name)):
             if child.poll() is not None and not _started(_status(folder, name)):
@@ -204,6 +204,9 @@ def _follow(line: Line, keeper: str, folder: str, id: str, offset: int) -> None:
         if over:
             # It may have ended between the two looks.
             status = _status(place, name)
+            if status is not None and "ended" not in status:
+                # Its keeper was killed, and nobody else looks after what that left running.
+                _module(keeper)["end_all"](status["token"])
         with contextlib.suppress(FileNotFoundError), open(os.path.join(place, name + b".log"), "rb") as log:
             log.seek(offset)
             for chunk in _chunks(log):
