@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ast
+import fcntl
 import getpass
 import os
+import pty
 import shutil
 import signal
 import socket
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -350,7 +353,7 @@ def test_the_run_folder_is_private_and_forgotten_when_asked(server: Server, box:
     job = box.start(spec(box, run, "sleep", "60"))
     with pytest.raises(GputuiError, match="still under way"):
         box.forget(run)
-    with pytest.raises(GputuiError, match="under way there already"):
+    with pytest.raises(GputuiError, match="under way already"):
         box.start(spec(box, run, "sleep", "60"))
     job.kill()
     finish(job)
@@ -476,8 +479,40 @@ def test_a_connection_that_was_made_stays_until_closed(server: Server, monkeypat
     machine.connect()
     # Whoever has to type a password cannot come in again.
     server.folder.joinpath("user.pub").rename(server.folder / "no longer")
+    # Longer than the connection would stay by itself: that nothing happens cannot be awaited.
     time.sleep(3)
     assert machine.facts()
+
+
+def test_ssh_itself_asks_while_connecting_and_never_again(server: Server) -> None:
+    server.start()
+    change = ["ssh-keygen", "-q", "-p", "-P", "", "-N", "open sesame", "-f", server.folder / "user"]
+    subprocess.run(change, check=True, timeout=30)
+    code = """if True:
+        import pathlib, sys
+        from gputui.run.remote import SshMachine
+        machine = SshMachine("box", config=pathlib.Path(sys.argv[1]))
+        machine.connect()
+        print(machine.facts()["system"]["host"])
+        machine.close()
+    """
+    terminal, end = pty.openpty()
+    child = subprocess.Popen(
+        python(code, str(server.config)),
+        stdin=end,
+        stdout=subprocess.PIPE,
+        stderr=end,
+        env={**os.environ, "SSH_ASKPASS_REQUIRE": "never"},
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0) and None,
+    )
+    os.close(end)
+    asked = b""
+    while b"passphrase" not in asked:
+        asked += os.read(terminal, 1000)
+    os.write(terminal, b"open sesame\n")
+    assert child.communicate(timeout=30)[0].decode() == f"{socket.gethostname()}\n"
+    os.close(terminal)
 
 
 def test_a_job_is_found_again_by_another_gputui(

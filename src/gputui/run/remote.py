@@ -407,12 +407,17 @@ class _Call:
             content = bytes(self._buffer[_HEAD.size : _HEAD.size + size])
             del self._buffer[: _HEAD.size + size]
             if kind == b"E":
-                with _understood(self._machine.name):
-                    raise GputuiError(self._machine.name, safe(json.loads(content)["message"]))
+                raise self._refusal(content)
             if kind == b"O":
                 version = f"its Python is {safe(content.decode())}"
                 raise _NoPythonError(self._machine.name, "its Python is too old", version)
             yield kind, content
+
+    def _refusal(self, content: bytes) -> GputuiError:
+        host = self._machine.name
+        with _understood(host):
+            message, *hint = json.loads(content)
+            return GputuiError(host, safe(message), safe(hint[0]) if hint else f"Look there: ssh {host}")
 
     def end(self) -> None:
         """Let go of it; a request that is not finished ends."""
