@@ -236,7 +236,10 @@ def doctor(
     lang: LanguageOption = None,
     ascii: AsciiOption = False,
 ) -> None:
-    """Say whether this machine can profile, and how to fix what stops it. Status 1 where timeline or counters cannot work."""
+    """Say whether this machine can profile, and how to fix what stops it.
+
+    Status 1 where the timeline or the counters cannot work.
+    """
     from gputui.render.doctor import doctor_json, doctor_text
     from gputui.run.doctor import can_profile, checks
     from gputui.run.probe import facts
