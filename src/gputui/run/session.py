@@ -115,7 +115,7 @@ class Session:
     def was_stopped(self) -> bool:
         return any(result.outcome.stopped for result in self.results)
 
-    def _place(self) -> str:
+    def place(self) -> str:
         """The run's folder on the machine; the run begins with it."""
         if self.folder is None:
             gpus = (self.facts.get("gpus") or {}).get("list") or []
@@ -138,12 +138,12 @@ class Session:
 
     def timeline_command(self) -> Command:
         """What records the timeline."""
-        self._place()
+        self.place()
         return plan.timeline_command(self.request, self.tools)
 
     def counter_commands(self, diagnosis: TimelineDiagnosis, chosen: Sequence[Proposal]) -> tuple[Command, ...]:
         """What counts in these kernels. Raises as ``plan.counter_commands``."""
-        self._place()
+        self.place()
         return plan.counter_commands(self.request, self.tools, diagnosis, chosen)
 
     # ------------------------------------------------------------------ running
@@ -169,7 +169,7 @@ class Session:
         return JobSpec(
             command.id,
             command.argv,
-            self._place(),
+            self.place(),
             self.request.cwd,
             env=self._environment(command),
             tool=command.tool,
