@@ -284,18 +284,21 @@ def run(
     kept in a folder of its own below gputui-runs. The program is started once for the timeline and once or more for
     the counters.
     """
-    from gputui.cli_run import Printer, machine_of, unattended
+    from gputui.cli_run import Printer, attached, machine_of, unattended
     from gputui.run.plan import Request
     from gputui.run.session import Session
 
     for option, expression in (("--kernel", kernel), ("--nvtx", nvtx)):
         _pattern(option, expression)
-    if not command:
+    if attach and command:
+        raise GputuiError("gputui run --attach", "goes on with a program and takes none", "Leave the program out")
+    if not (attach or command):
         raise GputuiError("gputui run", "has no program to run", "Name it behind --: gputui run -- python train.py")
     words = _words(lang)
     request = Request(
-        command=tuple(command),
-        cwd=directory or os.getcwd(),
+        command=tuple(command or ()),
+        cwd=os.getcwd() if host or not directory else os.path.abspath(directory),
+        directory=directory or "",
         top=ncu_top,
         nvtx=nvtx,
         kernel=kernel,
@@ -306,14 +309,14 @@ def run(
         communication=communication,
         launches=launches,
     )
-    session = Session(machine_of(host, directory), request, output)
+    session = attached(output) if attach else Session(machine_of(host or "", request.directory), request, output)
     reader: ReaderLevel | None = level.value if level else None
 
     def show(lines: Iterable[RenderableType]) -> None:
         found = list(lines)
         _print(f"{_plain(lambda ascii: found, ascii=ascii)}\n")
 
-    printer = Printer(show, words, reader, host or "", ascii=ascii)
+    printer = Printer(show, words, reader, session.machine.name, ascii=ascii)
     with _cleaning_up():
         status = unattended(session, printer, show, words, timeline)
     raise typer.Exit(status)

@@ -38,17 +38,27 @@ _REPORT = re.compile(r"Generating '[^'\n]*\.qdstrm'")
 Show = Callable[[Iterable["RenderableType"]], None]
 
 
-def machine_of(host: str | None, directory: str | None) -> Machine:
+def machine_of(host: str, directory: str) -> Machine:
     """This machine, or the one that ``host`` names, connected."""
-    if host is None:
+    if not host:
         from gputui.run.local import LocalMachine
 
         return LocalMachine()
     from gputui.run.remote import SshMachine
 
-    machine = SshMachine(host, directory or "")
+    machine = SshMachine(host, directory)
     machine.connect()
     return machine
+
+
+def attached(base: Path) -> Session:
+    """The newest run that may still go on on another machine. Raises ``GputuiError`` where there is none."""
+    lost = [one for one in folders.runs(base) if one.state == "unknown" and folders.read_record(one.path).host]
+    if not lost:
+        raise GputuiError(str(base), "holds no run that goes on on another machine", "gputui runs lists what there is")
+    folder = folders.RunFolder.open(lost[0].path)
+    request = folder.record.request
+    return Session(machine_of(folder.record.host, request.directory), request, base, folder=folder)
 
 
 class Printer(Teller):
@@ -114,10 +124,10 @@ class Printer(Teller):
 
         self._say(proposals_text(proposals, self._words))
 
-    def explained(self, report: Report, diagnoses: Sequence[Diagnosis]) -> None:
+    def explained(self, launches: Sequence[Diagnosis]) -> None:
         from gputui.render.text import kernel_text
 
-        self._say(kernel_text(diagnoses[0], self._words, self._level, launches=diagnoses, ascii=self._ascii))
+        self._say(kernel_text(launches[0], self._words, self._level, launches=launches, ascii=self._ascii))
 
     def lost(self, message: str) -> None:
         from gputui.render.run_text import connection_line

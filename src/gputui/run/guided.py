@@ -42,8 +42,8 @@ class Teller(Listener):
     def proposed(self, proposals: Sequence[Proposal]) -> None:
         """These kernels may be profiled; those marked will be."""
 
-    def explained(self, report: Report, diagnoses: Sequence[Diagnosis]) -> None:
-        """The launches of one kernel's report, the longest first."""
+    def explained(self, launches: Sequence[Diagnosis]) -> None:
+        """The launches of one kernel, the longest first."""
 
 
 @dataclass(slots=True)
@@ -55,7 +55,8 @@ class Guided:
 
 
 def lead(session: Session, teller: Teller, timeline: Path | None = None) -> Guided:
-    """Check, record the timeline (or take the one given), choose, count, explain.
+    """Check, record the timeline (or take the one given), choose, count, explain. A run that was begun before goes on
+    with what is ``pending``.
 
     Raises ``GputuiError`` where nothing can be begun. What fails later is told and is in the status.
     """
@@ -78,25 +79,35 @@ def lead(session: Session, teller: Teller, timeline: Path | None = None) -> Guid
 def _lead(session: Session, teller: Teller, timeline: Path | None, done: Guided) -> None:
     teller.stage("check")
     teller.checked(session.check(), session.tools)
+    pending = session.pending
+    if pending is not None and pending.tool == "ncu":
+        teller.stage("counters")
+        _keep(session.attach(pending), teller, done)
+        _explain(done.reports, (), teller)
+        return
     if timeline is None:
         teller.stage("timeline")
-        if not _can(session, "nsys", teller, done):
-            return
-        result = session.run(session.timeline_command())
-        teller.ended(result)
-        done.reports += result.reports
-        if result.failed or result.program_failed:
-            done.status = EXIT_NO
+        if pending is not None:
+            _keep(session.attach(pending), teller, done)
+        elif _can(session, "nsys", teller, done):
+            _keep(session.run(session.timeline_command()), teller, done)
     paths = [timeline] if timeline is not None else done.reports
     if not paths:
         return
     diagnosis = _open_timeline(paths, teller)
     if session.was_stopped:
         return
-    if diagnosis is None or not diagnosis.kernels:
+    if not diagnosis.kernels:
         done.status = EXIT_NO
         return
     _count(session, teller, diagnosis, done)
+
+
+def _keep(result: StepResult, teller: Teller, done: Guided) -> None:
+    teller.ended(result)
+    done.reports += result.reports
+    if result.failed or result.program_failed:
+        done.status = EXIT_NO
 
 
 def _can(session: Session, tool: str, teller: Teller, done: Guided) -> bool:
@@ -108,7 +119,7 @@ def _can(session: Session, tool: str, teller: Teller, done: Guided) -> bool:
     return not blockers
 
 
-def _open_timeline(paths: Sequence[Path], teller: Teller) -> TimelineDiagnosis | None:
+def _open_timeline(paths: Sequence[Path], teller: Teller) -> TimelineDiagnosis:
     """The diagnosis of the timeline in these files; of several that are not of one job, of the first."""
     from gputui.analysis.timeline import TimelineFacts
     from gputui.analysis.timeline_diagnosis import diagnose_timeline
@@ -138,34 +149,40 @@ def _count(session: Session, teller: Teller, diagnosis: TimelineDiagnosis, done:
     teller.stage("counters")
     if not _can(session, "ncu", teller, done):
         return
-    reports: list[Path] = []
+    first = len(done.reports)
     for command in session.counter_commands(diagnosis, chosen):
-        result = session.run(command)
-        teller.ended(result)
-        reports += result.reports
-        if result.failed or result.program_failed:
-            done.status = EXIT_NO
+        _keep(session.run(command), teller, done)
         if session.was_stopped:
             break
-    done.reports += reports
-    if reports:
-        teller.stage("explain")
-        _explain(reports, chosen, teller)
+    _explain(done.reports[first:], chosen, teller)
 
 
 def _explain(paths: Sequence[Path], chosen: Sequence[Proposal], teller: Teller) -> None:
-    """Tell each chosen kernel's launches, in the order of choice."""
+    """Tell of each kernel in these reports: the chosen ones in the order of choice, then the others by time."""
     from gputui.analysis.engine import diagnose_all
     from gputui.formats.together import open_all
 
-    for report in open_all(paths):
-        if isinstance(report, GputuiError):
-            raise report
-        try:
-            diagnoses = sorted(diagnose_all(report), key=lambda one: -(one.kernel.duration_ns or 0.0))
-            for proposal in chosen:
-                of_kernel = [one for one in diagnoses if one.kernel.name == proposal.share.kernel.name]
-                if of_kernel:
-                    teller.explained(report, of_kernel)
-        finally:
-            report.close()
+    if not paths:
+        return
+    teller.stage("explain")
+    order = {proposal.share.kernel.name: place for place, proposal in enumerate(chosen)}
+    opened = list(open_all(paths))
+    try:
+        kernels: dict[str, list[Diagnosis]] = {}
+        for report in opened:
+            if isinstance(report, GputuiError):
+                raise report
+            for diagnosis in diagnose_all(report):
+                kernels.setdefault(diagnosis.kernel.name, []).append(diagnosis)
+        for launches in kernels.values():
+            launches.sort(key=_time, reverse=True)
+        for name in sorted(kernels, key=lambda name: (order.get(name, len(order)), -_time(kernels[name][0]))):
+            teller.explained(kernels[name])
+    finally:
+        for report in opened:
+            if not isinstance(report, GputuiError):
+                report.close()
+
+
+def _time(diagnosis: Diagnosis) -> float:
+    return diagnosis.kernel.duration_ns or 0.0

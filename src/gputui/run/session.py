@@ -127,6 +127,7 @@ class Session:
                 gpus=[gpu.get("name", "") for gpu in gpus],
                 driver=(self.facts.get("driver") or {}).get("version", ""),
             )
+        if not self.tools.folder:
             place = self.machine.folder(self.folder.path)
             for name, content in plan.files_needed(self.request).items():
                 self.machine.put(self.folder.path, name, content)
@@ -148,6 +149,15 @@ class Session:
 
     # ------------------------------------------------------------------ running
 
+    @property
+    def pending(self) -> Command | None:
+        """The command of a run that was begun before and is not known to have ended."""
+        stages = () if self.folder is None else self.folder.record.stages
+        stage = next((one for one in stages if one.seconds is None), None)
+        if stage is None:
+            return None
+        return Command(stage.id, stage.tool, stage.argv, stage.output, stage.env, stage.kernels)
+
     def run(self, command: Command) -> StepResult:
         """Run it to its end, keep its report, and tell what went wrong. A failure is a result, not an exception;
         ``GputuiError`` where nothing can be started."""
@@ -162,7 +172,8 @@ class Session:
         return self._follow(command, job)
 
     def attach(self, command: Command) -> StepResult:
-        """Go on with a command of this run that was started before, and may have ended since."""
+        """Go on with the ``pending`` command, which may have ended since. Raises ``GputuiError`` where it is not there
+        any more."""
         return self._follow(command, self.machine.attach(self._spec(command)))
 
     def _spec(self, command: Command) -> JobSpec:
@@ -234,12 +245,15 @@ class Session:
         return {name: found[name] for name in sorted(found)}
 
     def stop(self) -> bool:
-        """Have the running command finish what it has; again: end it at once. Whether there was one."""
+        """Have the running command finish what it has; again: end it at once. Whether there was one to be reached."""
         # A signal's handler may stand within another call of this thread: no lock here.
         job = self._job
         if job is None:
             return False
-        job.stop()
+        try:
+            job.stop()
+        except ConnectionError:
+            return False
         return True
 
     def resize(self, columns: int, rows: int) -> None:
@@ -251,6 +265,8 @@ class Session:
     def finish(self, state: Literal["done", "stopped", "failed"]) -> None:
         """Note how the run ended, and let go of the machine. A run in which nothing was run leaves nothing."""
         if self.folder is not None:
+            if self.pending is None:
+                self.machine.forget(self.folder.path)
             self.folder.end(state)
             self.folder.close()
         self.machine.close()
