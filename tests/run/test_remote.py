@@ -171,7 +171,7 @@ def descendants(root: int) -> list[int]:
     return found[1:]
 
 
-def of_this_test(folder: Path) -> list[str]:
+def of_this_test(folder: Path) -> list[int]:
     """The processes that name the folder in their arguments or environment, other than this one."""
     found = []
     for entry in Path("/proc").iterdir():
@@ -181,7 +181,7 @@ def of_this_test(folder: Path) -> list[str]:
             except OSError:
                 continue
             if os.fsencode(folder) in told:
-                found.append(told.decode("utf-8", "replace")[:200])
+                found.append(int(entry.name))
     return found
 
 
@@ -196,7 +196,11 @@ def server(tmp_path: Path) -> Iterator[Server]:
             machine.close()
         made.stop()
     places = [tmp_path, *(machine._private for machine in made.machines)]
-    wait_for(lambda: not any(of_this_test(place) for place in places) or None)
+    try:
+        wait_for(lambda: not any(of_this_test(place) for place in places) or None, 10)
+    finally:
+        for pid in of_this_test(tmp_path):
+            os.kill(pid, signal.SIGKILL)
     assert not any(machine._private.exists() for machine in made.machines)
 
 
