@@ -197,7 +197,7 @@ def _working_folder(wanted: bytes, directory: bytes) -> bytes:
     if directory:
         path = os.path.join(home, os.path.expanduser(directory))
         if not os.path.isdir(path):
-            raise RefusedError(f"there is no folder {_text(path)}", "Name one that is there with --remote-dir")
+            raise RefusedError(f"there is no folder {_text(path)}", "Name one that is there with --directory")
         return path
     return wanted if os.path.isdir(wanted) else home
 
