@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from gputui.errors import GputuiError
     from gputui.model.metrics import Metric
     from gputui.model.report import Extras
+    from gputui.run.doctor import Check
+    from gputui.run.session import StepResult
     from gputui.views.library import ExplainedTimeline, LinkedEntry, LoadedReport, RangeContent, SummedKernels
 
 
@@ -142,3 +144,17 @@ class ExplanationWritten(Message):
         self.text = text
         self.path = path
         self.keep = keep
+
+
+class MachineChecked(Message):
+    """What the machine can do is known."""
+
+    def __init__(self, checks: tuple[Check, ...]) -> None:
+        super().__init__()
+        self.checks = checks
+
+
+class CommandEnded(Message):
+    def __init__(self, result: StepResult) -> None:
+        super().__init__()
+        self.result = result
