@@ -51,7 +51,8 @@ def test_launches_of_other_templates_of_the_function_are_skipped_too() -> None:
     assert option(command, "--kernel-name") == "regex:^add$"
     # Three steps of two, and the other one of its own step.
     assert option(command, "--launch-skip") == "7"
-    assert option(command, "--launch-count") == "1"
+    # Three of it, with the other one's between them.
+    assert option(command, "--launch-count") == "5"
 
 
 def test_no_more_launches_are_asked_for_than_there_are() -> None:

@@ -14,7 +14,7 @@ import gputui
 from gputui.analysis.timeline import TimelineFacts
 from gputui.analysis.timeline_diagnosis import TimelineDiagnosis
 from gputui.analysis.timeline_tables import (
-    _PARTICULARS,
+    PARTICULARS,
     condensed,
     copies,
     matching,
@@ -249,5 +249,5 @@ def test_an_operation_without_call_or_ranges_is_in_none(tmp_path: Path) -> None:
 
 def test_hostile_range_names_take_no_time() -> None:
     begin = time.perf_counter()
-    assert _PARTICULARS.sub("", "aten::mm" + ", seq = " * 100_000 + "\nx") == "aten::mm"
+    assert PARTICULARS.sub("", "aten::mm" + ", seq = " * 100_000 + "\nx") == "aten::mm"
     assert time.perf_counter() - begin < 1

@@ -1,4 +1,4 @@
-"""The exact Nsight Compute command for a kernel that a timeline shows, as an argument list.
+"""The exact Nsight Compute command for kernels that a timeline shows, as an argument list; made here alone.
 
 Sources: the command line options of Nsight Compute's guide (``--kernel-name``, ``--kernel-name-base``,
 ``--launch-skip``, ``--launch-count``, ``--nvtx``). ``--launch-skip`` counts the launches that the name filter lets
@@ -10,19 +10,24 @@ from __future__ import annotations
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from gputui.analysis.timeline import TimelineFacts
+from gputui.analysis.nvtx import RangeNode
+from gputui.analysis.timeline import Mask, TimelineFacts
 from gputui.model.intervals import Ns
-from gputui.model.timeline import SourceFile, Timeline
+from gputui.model.timeline import Ids, RangeKind, SourceFile, Timeline
 
 PLACEHOLDER = ("python", "train.py")
 """Stands for a program of which the file tells neither its command nor its name, or only that it is Python's."""
 
-_LAUNCHES = 3
+LAUNCHES = 3
 """Launches to profile: one tells why a kernel is slow, several how much its time varies."""
+MOST_OTHERS = 4
+"""Launches that may be profiled for each one that is wanted: each takes about a second."""
 _PROFILERS = re.compile(r"(.*/)?(nsys|ncu)(\.exe)?")
 _PYTHON = re.compile(r"python|jupyter|torchrun|accelerate", re.IGNORECASE)
 
@@ -59,65 +64,129 @@ def stand_in_of(command: Sequence[str]) -> str:
     return " ".join(command[list(command).index("-o") + 2 :])
 
 
-class Commands:
-    """The ncu command of each kernel of a timeline; ``rows`` are its launches, by its place in the names."""
+@dataclass(frozen=True, slots=True)
+class Launches:
+    """Launches as ncu can choose them: of the functions of these short names it lets ``skip`` pass in each process, and
+    profiles the next ``count``. ``wanted`` of them are those that were asked for."""
 
-    def __init__(self, facts: TimelineFacts, rows: Mapping[int, Ns]) -> None:
+    names: tuple[str, ...]
+    skip: int
+    count: int
+    wanted: int
+    process: int
+
+
+def ncu_command(
+    ncu: str,
+    launches: Launches,
+    output: str,
+    program: Sequence[str],
+    *,
+    sections: Sequence[str] = (),
+    nvtx: bool = False,
+    ranges: Sequence[str] = (),
+    children: bool = True,
+    from_start: bool = True,
+) -> tuple[str, ...]:
+    """The argument list that profiles these launches with all that the diagnosis reads.
+
+    ``sections`` are what the set ``full`` lacks; ``nvtx`` records the ranges around each launch, and ``ranges`` are
+    filters over them; ``from_start=False`` waits for ``cudaProfilerStart``.
+    """
+    return (
+        ncu, "--set", "full", *(word for one in sections for word in ("--section", one)), "--import-source", "yes",
+        *(("--nvtx",) if nvtx else ()), *(word for one in ranges for word in ("--nvtx-include", one)),
+        *(("--target-processes", "all") if children else ()),
+        *(() if from_start else ("--profile-from-start", "off")),
+        "--kernel-name", _filter(launches.names),
+        "--launch-skip", str(launches.skip), "--launch-count", str(launches.count), "-o", output, *program,
+    )  # fmt: skip
+
+
+class Commands:
+    """Which launches of a timeline's kernels ncu should profile, and the command that does; by places in the names."""
+
+    def __init__(self, facts: TimelineFacts) -> None:
         self._facts = facts
-        self._rows = rows
-        timeline = facts.timeline
-        self._short = {name: facts.short_name(name) for name in rows}
+        self._rows = facts.kernel_rows
+        self._short = {name: facts.short_name(name) for name in self._rows}
         self._alike: defaultdict[str, list[int]] = defaultdict(list)
         for name, short in self._short.items():
             self._alike[short].append(name)
-        self._launches: dict[tuple[str, int], Ns] = {}
-        self._process = np.array([stream.process for stream in timeline.streams] or [0])
-        self._program = program_of(timeline.files)
+        self._orders: dict[tuple[tuple[str, ...], int], Ids] = {}
+        self._process = np.array([stream.process for stream in facts.timeline.streams] or [0])
 
     def of(self, name: int) -> tuple[str, ...]:
-        """What profiles a few launches of this kernel in the steady state of the program.
-
-        The filter is by the function's short name, as ncu's default is. Where kernels with other template arguments
-        share it, their launches are skipped too, and a single one is profiled: the next may be another's.
-        """
-        timeline, ops = self._facts.timeline, self._facts.timeline.ops
-        short = self._short[name]
-        chosen = self._steady_launch(self._rows[name])
-        process = int(self._process[ops.stream[chosen]])
-        times = self._times(short, process)
-        skipped = int(np.searchsorted(times, self._launched(np.array([chosen]))[0]))
-        count = 1 if len(self._alike[short]) > 1 else min(_LAUNCHES, len(times) - skipped)
-        return (
-            "ncu", "--set", "full", "--import-source", "yes",
-            *(("--nvtx",) if len(timeline.ranges) else ()),
-            *(("--target-processes", "all") if len(timeline.processes) > 1 else ()),
-            "--kernel-name", _filter(short),
-            "--launch-skip", str(skipped), "--launch-count", str(max(1, count)),
-            "-o", _file_name(short), *(self._program or stand_in(self._process_name(process))),
+        """What profiles a few launches of this kernel in the steady state of the program."""
+        timeline = self._facts.timeline
+        launches = self.launches((name,))
+        assert launches is not None
+        program = program_of(timeline.files) or stand_in(self._process_name(launches.process))
+        return ncu_command(
+            "ncu", launches, file_name(self._short[name]), program,
+            nvtx=len(timeline.ranges) > 0, children=len(timeline.processes) > 1,
         )  # fmt: skip
+
+    def launches(
+        self, names: Sequence[int], most: int = LAUNCHES, inside: Mask | None = None, counted: Mask | None = None
+    ) -> Launches | None:
+        """The fewest launches in a row that hold ``most`` of each of these kernels, as far as there are so many.
+
+        Those wanted are of the kernel's usual shape, in the steady state and ``inside`` (a mask over the operations;
+        ``None``: anywhere); where there is none, its last launch. The filter is by the function's short name, as ncu's
+        default is: kernels with other template arguments that share it are let through too. Where those, or others
+        between, would make many more than wanted, it is one launch of a single kernel, and ``None`` for several.
+        Launches that another filter of ncu's keeps out are not ``counted``.
+        """
+        ops = self._facts.timeline.ops
+        wanted = [self._wanted(self._rows[name], inside) for name in names]
+        process = int(self._process[ops.stream[wanted[0][0]]])
+        shorts = tuple(sorted({self._short[name] for name in names}))
+        order = self._in_order(shorts, process)
+        order = order if counted is None else order[counted[order]]
+        sorter = np.argsort(order, kind="stable")
+        places = [np.sort(sorter[_found_in(order[sorter], rows)]) for rows in wanted]
+        if not all(map(len, places)):
+            return None
+        needed = [min(most, len(one)) for one in places]
+        begin, count = _shortest(places, needed)
+        if count > MOST_OTHERS * sum(needed):
+            if len(names) > 1:
+                return None
+            begin, count, needed = int(places[0][0]), 1, [1]
+        return Launches(shorts, begin, count, sum(needed), process)
+
+    @cached_property
+    def _steady(self) -> Mask:
+        found: Mask = self._facts.timeline.ops.start >= self._facts.window.start_ns
+        return found
+
+    def _wanted(self, rows: Ids, inside: Mask | None) -> Ids:
+        """Of a kernel's launches those worth profiling, all of the process that is first to have one."""
+        detail = self._facts.timeline.ops.detail
+        near = rows if inside is None else rows[inside[rows]]
+        steady = near[self._steady[near]]
+        if not len(steady):
+            return (near if len(near) else rows)[-1:]
+        shapes, counts = np.unique(detail[steady], return_counts=True)
+        usual: Ids = steady[detail[steady] == shapes[counts.argmax()]]
+        return usual
+
+    def _in_order(self, shorts: tuple[str, ...], process: int) -> Ids:
+        """The launches of these functions in a process, in the order in which it launched them."""
+        if (shorts, process) not in self._orders:
+            ops = self._facts.timeline.ops
+            rows = np.concatenate([self._rows[one] for short in shorts for one in self._alike[short]])
+            rows = rows[self._process[ops.stream[rows]] == process]
+            # The kernels of a CUDA graph have one call for all of them.
+            self._orders[shorts, process] = rows[np.lexsort((rows, self._launched(rows)))]
+        return self._orders[shorts, process]
 
     def _process_name(self, process: int) -> str:
         processes = self._facts.timeline.processes
         return processes[process].name if 0 <= process < len(processes) else ""
 
-    def _times(self, short: str, process: int) -> Ns:
-        """When a process launched the kernels that share a short name, sorted."""
-        if (short, process) not in self._launches:
-            alike = np.concatenate([self._rows[one] for one in self._alike[short]])
-            alike = alike[self._process[self._facts.timeline.ops.stream[alike]] == process]
-            self._launches[short, process] = np.sort(self._launched(alike))
-        return self._launches[short, process]
-
-    def _steady_launch(self, rows: Ns) -> int:
-        """The first launch of the usual shape in the steady state; the last of all where none is in it."""
-        ops, window = self._facts.timeline.ops, self._facts.window
-        steady = rows[ops.start[rows] >= window.start_ns]
-        if not len(steady):
-            return int(rows[-1])
-        shapes, counts = np.unique(ops.detail[steady], return_counts=True)
-        return int(steady[ops.detail[steady] == shapes[counts.argmax()]][0])
-
-    def _launched(self, rows: Ns) -> Ns:
+    def _launched(self, rows: Ids) -> Ns:
         """When these operations were launched; their start where the call is not known."""
         ops, calls = self._facts.timeline.ops, self._facts.timeline.calls
         if not len(calls):
@@ -125,13 +194,95 @@ class Commands:
         return np.where(ops.call[rows] >= 0, calls.start[ops.call[rows]], ops.start[rows])
 
 
-def _filter(name: str) -> str:
-    """ncu's regular expression for a function's name: a backslash before signs alone. Old exports cut long names."""
-    whole = name.removesuffix("...")
-    escaped = re.sub(r"([^\w ])", r"\\\1", whole)
-    return f"regex:^{escaped}" if whole != name else f"regex:^{escaped}$"
+def _found_in(ordered: Ids, rows: Ids) -> Ns:
+    """The places of those ``rows`` that are among the ordered ones."""
+    place: Ns = np.minimum(np.searchsorted(ordered, rows), max(0, len(ordered) - 1))
+    return place[ordered[place] == rows] if len(ordered) else place[:0]
 
 
-def _file_name(short: str) -> str:
+def _shortest(places: Sequence[Ns], needed: Sequence[int]) -> tuple[int, int]:
+    """Where the shortest stretch (the first of several) begins that holds so many places of each, and its length."""
+    begins = np.concatenate(places)
+    begins.sort()
+    ends = begins
+    for one, number in zip(places, needed, strict=True):
+        last = np.searchsorted(one, begins) + number - 1
+        begins, ends, last = (column[last < len(one)] for column in (begins, ends, last))
+        ends = np.maximum(ends, one[last])
+    lengths = ends - begins + 1
+    best = int(lengths.argmin())
+    return int(begins[best]), int(lengths[best])
+
+
+def _filter(names: Sequence[str]) -> str:
+    """ncu's regular expression for functions' names: a backslash before signs alone. Old exports cut long names."""
+    parts = [
+        re.sub(r"([^\w ])", r"\\\1", one.removesuffix("...")) + ("" if one.endswith("...") else "$") for one in names
+    ]
+    return f"regex:^{parts[0]}" if len(parts) == 1 else f"regex:^({'|'.join(parts)})"
+
+
+def file_name(short: str) -> str:
     """A name of letters, digits and ``_`` for the report."""
     return re.sub(r"\W+", "_", short, flags=re.ASCII).strip("_")[:40] or "kernel"
+
+
+# ------------------------------------------------------------------ NVTX filters
+
+_MOST_FILTERS = 8
+"""More ranges than these are instances of one with a number in its name, which may be another one in the next run."""
+_QUANTIFIERS = re.compile(r"[@,\[\]/*+]")
+_NOT_EXPRESSIBLE = re.compile(r"[\\$\x00-\x1f\x7f]|^regex:|^$")
+"""How a backslash or dollar is written differs by what reads it, and a range without a name cannot be asked for."""
+
+
+def nvtx_filters(facts: TimelineFacts, nodes: Sequence[RangeNode]) -> tuple[str, ...]:
+    """What ``--nvtx-include`` has to be for the launches in these ranges, and no others; empty where it cannot say so.
+
+    ncu's own syntax (the guide's "NVTX Filtering"): push/pop ranges from the outside in, ``outer/inner``, one alone as
+    ``name/``; start/end ranges as they are; ``domain@`` before those of a library; a backslash before ``@,[]/*+``.
+    Without ``[``, which asks for the outermost range: a capture that began late does not show what is around.
+
+    Counting launches alone finds the same ones in a program that does the same again, so that what cannot be said
+    exactly is not said: numbers in names, PyTorch's operators (``aten::mm, seq = 7``), start/end ranges where several
+    threads launch (ncu's are those of the process, a timeline's those of the thread), ranges that stand inside others
+    as well.
+    """
+    if not nodes or any(file.kind != "nsys" for file in facts.timeline.files):
+        return ()
+    filters = tuple(dict.fromkeys(map(_nvtx_filter, nodes)))
+    # A number in the name of a range that comes once counts steps: the next run may have another one.
+    counts = any(one.count == 1 and re.search(r"\d", "".join(one.path)) for one in nodes)
+    if len(filters) > _MOST_FILTERS or not all(filters) or counts:
+        return ()
+    if any(one.kind == RangeKind.START_END for one in nodes):
+        return filters if len(np.unique(facts.timeline.calls.thread[facts.timeline.ops.call])) == 1 else ()
+    chosen = {(one.domain, one.path) for one in nodes}
+    others = (one for one in _all_below(facts.range_tree, chosen) if one.kind == RangeKind.PUSH_POP)
+    is_exact = not any(
+        one.domain == domain and one.path[-len(path) :] == path for one in others for domain, path in chosen
+    )
+    return filters if is_exact else ()
+
+
+def _nvtx_filter(node: RangeNode) -> str:
+    """The filter for one range; empty where there is none."""
+    if any(_NOT_EXPRESSIBLE.search(one) for one in node.path) or (node.domain and _NOT_EXPRESSIBLE.search(node.domain)):
+        return ""
+    path = "/".join(_escaped(one) for one in node.path)
+    alone = node.kind == RangeKind.PUSH_POP and len(node.path) == 1
+    return (f"{_escaped(node.domain)}@" if node.domain else "") + path + ("/" if alone else "")
+
+
+def _escaped(name: str) -> str:
+    return _QUANTIFIERS.sub(r"\\\g<0>", name)
+
+
+def _all_below(nodes: Sequence[RangeNode], without: set[tuple[str, tuple[str, ...]]]) -> Iterator[RangeNode]:
+    """These ranges and what is inside them, without those that were chosen and theirs."""
+    waiting = list(nodes)
+    while waiting:
+        node = waiting.pop()
+        if (node.domain, node.path) not in without:
+            yield node
+            waiting += node.children

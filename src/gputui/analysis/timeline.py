@@ -132,6 +132,15 @@ class TimelineFacts:
         mask = self.kernel_mask
         return groups(self.timeline.ops, None if mask.all() else mask)
 
+    @cached_property
+    def kernel_rows(self) -> dict[int, Ids]:
+        """The launches of each kernel, by its place in the timeline's names, in order of start."""
+        rows = np.flatnonzero(self.kernel_mask).astype(np.int32)
+        rows = rows[np.argsort(self.timeline.ops.name[rows], kind="stable")]
+        name = self.timeline.ops.name[rows]
+        first = np.flatnonzero(np.diff(name, prepend=-1))
+        return dict(zip(name[first].tolist(), np.split(rows, first[1:]), strict=True)) if len(rows) else {}
+
     def short_name(self, name: int) -> str:
         """A kernel's function alone, by its place in the timeline's names."""
         return self.timeline.short_names.get(name) or function_name(self.timeline.name(name))

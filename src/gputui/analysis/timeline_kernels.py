@@ -17,7 +17,7 @@ from gputui.model.intervals import Intervals, Ns
 from gputui.model.kernel import Kernel
 from gputui.model.metrics import Metric
 from gputui.model.report import NoMetrics
-from gputui.model.timeline import LaunchShape, OpKind
+from gputui.model.timeline import Ids, LaunchShape, OpKind
 
 DESERVES = 0.05
 """Of the window: a kernel under it gains less than that, however fast it gets."""
@@ -56,20 +56,14 @@ class KernelShare:
 def kernel_shares(state: SteadyState) -> tuple[KernelShare, ...]:
     """The kernels, the longest total first."""
     facts, timeline = state.facts, state.timeline
-    ops = timeline.ops
     if not facts.kernels:
         return ()
-    rows = np.flatnonzero(facts.kernel_mask).astype(np.int32)
-    rows = rows[np.argsort(ops.name[rows], kind="stable")]
-    name = ops.name[rows]
-    first = np.flatnonzero(np.concatenate(([True], name[1:] != name[:-1])))
-    by_name = dict(zip(name[first].tolist(), np.split(rows, first[1:]), strict=True))
     alone = {gpu: _time_alone(state, gpu) for gpu in state.gpus}
-    commands = Commands(facts, by_name)
+    commands = Commands(facts)
     found: list[KernelShare] = []
     told = 0.0
     for index, group in enumerate(facts.kernels):
-        own = by_name[group.name]
+        own = facts.kernel_rows[group.name]
         identity = state.identities[group.name]
         collective = identity.op_class == "communication"
         window_share = _window_share(state, own)
@@ -104,20 +98,20 @@ def kernel_shares(state: SteadyState) -> tuple[KernelShare, ...]:
     return tuple(found)
 
 
-def _shape(state: SteadyState, rows: Ns) -> tuple[LaunchShape | None, int]:
+def _shape(state: SteadyState, rows: Ids) -> tuple[LaunchShape | None, int]:
     """The most common launch shape, and how many different ones there are."""
     detail = state.timeline.ops.detail[rows]
     places, counts = np.unique(detail[detail >= 0], return_counts=True)
     return (state.timeline.shapes[int(places[counts.argmax()])], len(places)) if len(places) else (None, 0)
 
 
-def _device(state: SteadyState, rows: Ns) -> Device:
+def _device(state: SteadyState, rows: Ids) -> Device:
     gpu = int(np.bincount(state.facts.op_gpu[rows]).argmax())
     gpus = state.timeline.gpus
     return gpus[gpu].device if gpu < len(gpus) else Device("unknown GPU")
 
 
-def _window_share(state: SteadyState, rows: Ns) -> float:
+def _window_share(state: SteadyState, rows: Ids) -> float:
     """How much of the window it ran, on the GPU where that is most."""
     rows = rows[state.in_window[rows]]
     if not len(rows):

@@ -113,7 +113,7 @@ def ops_of_nodes(facts: TimelineFacts, nodes: Sequence[RangeNode]) -> Mask:
     return facts.ops_of_ranges(rows)
 
 
-_PARTICULARS = re.compile(r", (?:seq|op_id|sizes) = .*", re.DOTALL)
+PARTICULARS = re.compile(r", (?:seq|op_id|sizes) = .*", re.DOTALL)
 """What ``torch.autograd.profiler.emit_nvtx`` writes behind the name of an operation."""
 
 
@@ -133,12 +133,12 @@ def condensed(nodes: Iterable[RangeNode], more_than: int = 1) -> tuple[RangeNode
 
 
 def _likeness(node: RangeNode) -> tuple[str, str, int]:
-    return without_numbers(_PARTICULARS.sub("", node.name)), node.domain, node.kind
+    return without_numbers(PARTICULARS.sub("", node.name)), node.domain, node.kind
 
 
 def _merge(nodes: Sequence[RangeNode]) -> RangeNode:
     first = nodes[0]
-    name = _PARTICULARS.sub("", first.name)
+    name = PARTICULARS.sub("", first.name)
     if len(nodes) == 1:
         return replace(first, path=(*first.path[:-1], name))
     return replace(

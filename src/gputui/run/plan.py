@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from gputui.run.launchers import launch_of
+
+if TYPE_CHECKING:
+    from gputui.analysis.ncu_command import Launches
+    from gputui.analysis.proposals import Proposal
+    from gputui.analysis.timeline_diagnosis import TimelineDiagnosis
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +38,19 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """The profilers of the machine: paths, versions as numbers, and the sections that its ncu knows."""
+    """The profilers of the machine: paths, versions as numbers, and the sections that its ncu knows.
+
+    ``folder`` is the run folder there (``Machine.folder``), which reports are written into, and ``python_path`` what
+    PYTHONPATH is there.
+    """
 
     nsys: str = ""
     nsys_version: tuple[int, ...] = ()
     ncu: str = ""
     ncu_version: tuple[int, ...] = ()
     ncu_sections: frozenset[str] = frozenset()
+    folder: str = ""
+    python_path: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +69,120 @@ class Command:
     env: Mapping[str, str] = field(default_factory=dict)
     kernels: tuple[str, ...] = ()
     launches: int = 0
+
+
+def timeline_command(request: Request, tools: Tools, output: str = "timeline") -> Command:
+    """The call of nsys that records the timeline; it ends with the program's own exit status.
+
+    ``osrt`` is traced because the waits for input and locks that explain an idle GPU are calls of the operating
+    system; nsys traces it by itself too, and leaves out calls under a microsecond. CPU samples and thread switches
+    need rights that containers mostly lack, and nothing here reads them. Nodes of CUDA graphs are traced one by one:
+    else their kernels are not known. After ``duration`` nsys ends the program: it may run for hours.
+    """
+    options = [
+        "--trace=cuda,nvtx,osrt", "--cuda-graph-trace=node", "--sample=none", "--cpuctxsw=none", "--stats=false",
+        "--force-overwrite=false",
+    ]  # fmt: skip
+    if request.capture_api:
+        options += ["--capture-range=cudaProfilerApi", "--capture-range-end=stop"]
+    if request.delay is not None:
+        options.append(f"--delay={_seconds(request.delay)}")
+    if request.duration is not None:
+        options.append(f"--duration={_seconds(request.duration)}")
+    nsys_annotates = request.pytorch_ranges and tools.nsys_version >= _NSYS_ANNOTATES
+    if nsys_annotates:
+        options.append("--pytorch=autograd-nvtx")
+    launch = launch_of(request.command)
+    report = _path(tools, output if launch is None else launch.report(output))
+    profiler = (tools.nsys or "nsys", "profile", *options, "-o", report)
+    return Command(
+        id="timeline",
+        tool="nsys",
+        argv=(*profiler, *request.command) if launch is None else launch.around(profiler),
+        output=output,
+        env={} if nsys_annotates else _env(request, tools),
+    )
+
+
+_NSYS_ANNOTATES = (2025, 1)
+"""From here on ``--pytorch=autograd-nvtx`` is surely there: guides and users' scripts of 2024.7 and later have it,
+2023.4 refuses it."""
+
+
+def counter_commands(
+    request: Request, tools: Tools, diagnosis: TimelineDiagnosis, proposals: Sequence[Proposal]
+) -> tuple[Command, ...]:
+    """The calls of ncu that profile these kernels: one for all of them where a stretch of the program holds what is
+    wanted of each and not many others, else one a kernel. Collectives are left out unless they were asked for.
+
+    Launches are counted from what the timeline shows: what ran before ``delay`` is not skipped. Raises as
+    ``proposals.resolve``.
+    """
+    from gputui.analysis.proposals import Chosen
+
+    chosen = Chosen(diagnosis, request.kernel, request.nvtx)
+    names = tuple(
+        one.share.group.name
+        for one in proposals
+        if request.communication or one.share.identity.op_class != "communication"
+    )
+    together = chosen.launches(names, request.launches) if names else None
+    runs = [together] if together is not None else [chosen.launches((name,), request.launches) for name in names]
+    return tuple(
+        _counter_command(request, tools, chosen.ranges, launches, number)
+        for number, launches in enumerate((one for one in runs if one is not None), start=1)
+    )
+
+
+_SECTIONS = ("SpeedOfLight_HierarchicalTensorRooflineChart", "SpeedOfLight_HierarchicalHalfRooflineChart")
+"""What the diagnosis reads and the set ``full`` of 2024 lacks: tensor and half-precision work, traffic of L1 and L2."""
+
+
+def _counter_command(request: Request, tools: Tools, ranges: Sequence[str], launches: Launches, number: int) -> Command:
+    from gputui.analysis.ncu_command import ncu_command
+
+    output = f"counters-{number}"
+    launch = launch_of(request.command)
+    profiler = ncu_command(
+        tools.ncu or "ncu",
+        launches,
+        _path(tools, output if launch is None else launch.report(output)),
+        (),
+        sections=[one for one in _SECTIONS if one in tools.ncu_sections],
+        nvtx=True,
+        ranges=ranges,
+        from_start=not request.capture_api,
+    )
+    return Command(
+        id=output,
+        tool="ncu",
+        argv=(*profiler, *request.command) if launch is None else launch.around(profiler),
+        output=output,
+        env=_env(request, tools),
+        kernels=launches.names,
+        launches=launches.count,
+    )
+
+
+def files_needed(request: Request) -> Mapping[str, bytes]:
+    """Files that must lie in the run folder on the machine before its commands run (``Machine.put``)."""
+    if not request.pytorch_ranges:
+        return {}
+    name = "sitecustomize.py"
+    return {name: resources.files("gputui.run").joinpath("inject").joinpath(name).read_bytes()}
+
+
+def _env(request: Request, tools: Tools) -> Mapping[str, str]:
+    """Puts the run folder's ``sitecustomize.py`` before the machine's own PYTHONPATH."""
+    if not request.pytorch_ranges:
+        return {}
+    return {"PYTHONPATH": ":".join(one for one in (tools.folder, tools.python_path) if one)}
+
+
+def _path(tools: Tools, output: str) -> str:
+    return f"{tools.folder}/{output}" if tools.folder else output
+
+
+def _seconds(value: float) -> str:
+    """nsys takes whole seconds."""
+    return str(max(1, round(value)))
