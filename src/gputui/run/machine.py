@@ -21,7 +21,8 @@ class JobSpec:
 
     ``id`` names its files there: ``<id>.log`` (all it printed, as it came) and ``<id>.status.json``. ``env`` is added
     to the machine's environment. ``tool`` (``"nsys"``, ``"ncu"``, ``""``) says how it is stopped. ``folder`` is the
-    run folder on the machine, ``cwd`` where the command runs.
+    run folder on the machine, ``cwd`` where the command runs. ``inherit_stdin`` lets it read gputui's standard input,
+    for a run without a screen; else it has none.
     """
 
     id: str
@@ -32,6 +33,7 @@ class JobSpec:
     tool: str = ""
     columns: int = 120
     rows: int = 40
+    inherit_stdin: bool = False
 
 
 @dataclass(frozen=True, slots=True)
