@@ -11,8 +11,8 @@ import pytest
 
 from gputui.analysis.timeline import TimelineFacts
 from gputui.formats import open_report
-from gputui.formats.nsys_rep import find_nsys
 from gputui.formats.nsys_sqlite import kernel_sums
+from gputui.nsight import find_nsys
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 KERNELS = 2_500

@@ -18,8 +18,8 @@ import pytest
 
 from gputui.errors import GputuiError
 from gputui.formats import open_report
-from gputui.formats.nsys_rep import find_nsys
 from gputui.model.timeline import Events, OpKind, RangeKind, Timeline
+from gputui.nsight import find_nsys
 
 Sums = dict[str, tuple[int, int]]
 """Count and total ns by name."""

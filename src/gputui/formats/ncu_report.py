@@ -11,7 +11,6 @@ import contextlib
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import threading
@@ -29,6 +28,7 @@ from gputui.model.kernel import Dim3, Kernel
 from gputui.model.metrics import Metric, is_sane
 from gputui.model.report import Extras, MetricSource, Notice, Report, RuleResult, Section
 from gputui.model.source import Instruction, SourceLine, SourceListing
+from gputui.nsight import find_ncu
 
 kind = "ncu"
 _BATCH = 256
@@ -345,7 +345,7 @@ def _listing(answer: dict[str, Any]) -> SourceListing:
 
 def _open_with_ncu(path: Path) -> Report:
     """The report as ``ncu`` prints it: every metric to six decimals, no sections, rules or descriptions."""
-    ncu = shutil.which("ncu")
+    ncu = find_ncu()
     if ncu is None:
         raise GputuiError(str(path), "needs NVIDIA's report reader, which is not installed", _INSTALL)
     try:

@@ -26,6 +26,7 @@ from gputui.errors import GputuiError
 from gputui.formats import nsys_sqlite
 from gputui.formats.base import Progress
 from gputui.model.report import Notice, Report
+from gputui.nsight import find_nsys
 
 kind = "nsys"
 MAGIC = b"NVIDIA Tegra Profiler"
@@ -41,11 +42,6 @@ _TICK_S = 0.2
 _LAST_WORDS = 65536
 _PERCENT = re.compile(rb"(\d{1,3})%")
 _NEWER = re.compile(r"created in Nsight Systems version \(([\d.]+)[^)]*\), newer than your current version \(([\d.]+)")
-_PLACES = (
-    "/opt/nvidia/nsight-systems/*/bin/nsys",
-    "/opt/nvidia/nsight-systems-cli/*/bin/nsys",
-    "/usr/local/cuda*/bin/nsys",
-)
 
 
 def recognises(head: bytes) -> bool:
@@ -108,19 +104,6 @@ def _is_export_of(export: Path, path: Path) -> bool:
 def _session_of(export: Path) -> bytes:
     """The id of the profiling session that nsys has written near the start of reports and into exports since 2023."""
     return nsys_sqlite.capture_info(export).get("PROFILING_SESSION_UUID", "").encode()
-
-
-def find_nsys() -> str | None:
-    """The nsys to run: that of the search path, else the newest where NVIDIA installs it."""
-    found = shutil.which("nsys")
-    if found is not None:
-        return found
-    installed = [one for place in _PLACES for one in Path("/").glob(place[1:]) if os.access(one, os.X_OK)]
-    return str(max(installed, key=_numbers)) if installed else None
-
-
-def _numbers(path: Path) -> list[int]:
-    return [int(one) for one in re.findall(r"\d+", str(path))]
 
 
 def _by_hand(path: Path) -> str:
