@@ -1,0 +1,498 @@
+"""Another machine over ssh, with nothing installed there.
+
+Every request is one ``python3 -`` run by the system's ``ssh``: that constant is all a login shell there ever reads.
+``agent.py`` goes to its standard input with the request behind it, so nothing needs quoting. All requests share one
+connection (ssh's ControlMaster); a command that was started belongs to its keeper there and outlives the connection.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import json
+import os
+import re
+import secrets
+import select
+import shutil
+import struct
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import IO, Any
+
+from gputui.errors import GputuiError
+from gputui.run.machine import CopyProgress, Facts, JobSpec, Outcome
+from gputui.terminal import safe
+
+_SILENCE = 30.0
+"""Seconds without a word after which a connection counts as lost; the agent speaks every five."""
+_RETRY = 2.0
+"""Seconds between two attempts to get a lost connection back."""
+_MOST_NOISE = 1 << 20
+"""Bytes that a login shell may print before the answer."""
+_MOST_MESSAGE = 1 << 24
+_MOST_READ = 1 << 20
+_SOCKET = "m"
+_HEAD = struct.Struct(">cI")
+_SSH_FAILED = 255
+_GOES_ON = "What runs there goes on; gputui run --attach comes back to it"
+_HOST = re.compile(r"(ssh://)?([\w.+][\w.+-]*@)?[\w\[][\w.:%\]-]*/?")
+"""A user, a host or alias and with ``ssh://`` a port; nothing that a shell in the user's ssh config would act on."""
+
+_TROUBLE = (
+    # What ssh says; what it means; what to do.
+    ("Permission denied", "the server does not let you in", "Try: ssh {host}; ssh-copy-id {host} sets up a key"),
+    ("Could not resolve", "there is no host of this name", "Check the name, or its entry in ~/.ssh/config"),
+    ("Connection refused", "no ssh server answers there", "Check the port and that sshd runs on that machine"),
+    ("timed out", "the machine does not answer", "Check that it is on and that your network (VPN) reaches it"),
+    ("No route to host", "the machine cannot be reached", "Check that it is on and that your network (VPN) reaches it"),
+    ("unreachable", "the machine cannot be reached", "Check that it is on and that your network (VPN) reaches it"),
+    (
+        "Host key verification failed",
+        "the server's key is new or has changed",
+        "Run ssh {host} once and answer its question; where the key has changed, ask the administrator why",
+    ),
+)
+
+
+class UnreachableError(GputuiError, ConnectionError):
+    """The connection is lost or cannot be made; whatever was started there goes on."""
+
+
+class _NoPythonError(UnreachableError):
+    """The connection is there, and nothing at its other end that could answer."""
+
+
+class SshMachine:
+    """``host`` is what ssh takes: ``user@server``, a name of ``~/.ssh/config``, ``ssh://user@server:port``.
+
+    Programs run in ``directory`` there; without one, in the folder of the same path as here, else in the home folder.
+    ``config`` replaces ssh's own configuration files. Raises ``GputuiError`` for a host that is none.
+    """
+
+    def __init__(self, host: str, directory: str = "", config: Path | None = None) -> None:
+        if not _HOST.fullmatch(host):
+            raise GputuiError(safe(host) or "--host", "this is no name of a host", "Give it as user@server")
+        ssh = shutil.which("ssh")
+        if ssh is None:
+            raise GputuiError("ssh", "it is not installed here", "Install the OpenSSH client")
+        self.name = host
+        self._directory = directory
+        self._python = ""
+        # Not below TMPDIR: the path of a socket may have about a hundred bytes.
+        self._private = Path(tempfile.mkdtemp(prefix="gputui-", dir="/tmp"))
+        options = {
+            "ControlMaster": "auto",
+            "ControlPersist": "120",
+            "ControlPath": str(self._private / _SOCKET),
+            "ServerAliveInterval": "15",
+            "ServerAliveCountMax": "3",
+            "ConnectTimeout": "15",
+            # What the user's config may ask for on behalf of a login, which this is not.
+            "RemoteCommand": "none",
+            "RequestTTY": "no",
+            "PermitLocalCommand": "no",
+            "ClearAllForwardings": "yes",
+            "ForwardAgent": "no",
+            "ForwardX11": "no",
+        }
+        self._ssh = [ssh, *(("-F", str(config)) if config else ()), "-E", str(self._private / "log"), "-T"]
+        for name, value in options.items():
+            self._ssh += ["-o", f"{name}={value}"]
+
+    def connect(self) -> None:
+        """Make the connection, while the terminal is free for what ssh may ask (a password, the server's key)."""
+        self._find_python(interactive=True)
+
+    def facts(self) -> Facts:
+        found: Facts = self._ask("facts", probe=_source("probe"))
+        return found
+
+    def folder(self, run: Path) -> str:
+        return f"{self._ask('folder', run=run.name)}"
+
+    def put(self, run: Path, name: str, content: bytes) -> None:
+        self._ask("put", run=run.name, name=name, content=base64.b64encode(content).decode())
+
+    def start(self, spec: JobSpec) -> RemoteJob:
+        sent = {name: getattr(spec, name) for name in JobSpec.__slots__}
+        sent["env"] = dict(spec.env)
+        self._ask("start", keeper=_source("keeper"), spec=sent, directory=self._directory)
+        return RemoteJob(self, spec)
+
+    def attach(self, spec: JobSpec) -> RemoteJob:
+        self._ask("attach", folder=spec.folder, id=spec.id)
+        return RemoteJob(self, spec)
+
+    def files(self, run: Path, prefix: str) -> Mapping[str, int]:
+        found = self._ask("files", run=run.name, prefix=prefix)
+        with _understood(self.name):
+            return {self._plain(name): int(size) for name, size in found.items()}
+
+    def fetch(self, run: Path, name: str, to: Path, progress: CopyProgress | None = None) -> None:
+        """Bring a file here, checked by its SHA-256. Raises ``ConnectionError`` where the connection breaks."""
+        self._plain(name)
+        try:
+            self._fetch(run, name, to, progress)
+        except ConnectionError:
+            raise
+        except OSError as error:
+            message = f"it cannot be written ({error.strerror})"
+            raise GputuiError(str(to), message, "Make room, or choose another folder") from error
+
+    def _fetch(self, run: Path, name: str, to: Path, progress: CopyProgress | None) -> None:
+        parts = {
+            path.name[len(to.name) + 2 : -len(".part")]: path
+            for path in to.parent.iterdir()
+            if path.name.startswith(f".{to.name}.") and path.name.endswith(".part")
+        }
+        kept = {tag: path.stat().st_size for tag, path in parts.items()}
+        call = self._call("fetch", run=run.name, name=name, kept=kept)
+        try:
+            messages = call.messages()
+            with _understood(self.name):
+                about = json.loads(next(messages)[1])
+                tag, size, offset = about["tag"], int(about["size"]), int(about["offset"])
+                if not re.fullmatch(r"[0-9]+-[0-9]+", tag) or offset not in (0, kept.get(tag, 0)):
+                    raise ValueError
+            part = to.with_name(f".{to.name}.{tag}.part")
+            for old in parts.values():
+                if old != part or not offset:
+                    old.unlink()
+            sha = _sum_of(part) if offset else hashlib.sha256()
+            with part.open("ab") as file:
+                for kind, content in messages:
+                    if kind == b"A":
+                        break
+                    if file.tell() + len(content) > size:
+                        raise _nonsense(self.name)
+                    file.write(content)
+                    sha.update(content)
+                    if progress is not None and not progress(file.tell(), size):
+                        return
+        finally:
+            call.end()
+        with _understood(self.name):
+            same = json.loads(content)["sha256"] == sha.hexdigest()
+        if not same:
+            part.unlink()
+            raise GputuiError(f"{self.name}: {safe(name)}", "the copy differs from the file there", "Fetch it again")
+        os.replace(part, to)
+
+    def forget(self, run: Path) -> None:
+        """Remove the run's folder there, once everything wanted was fetched."""
+        self._ask("forget", keeper=_source("keeper"), run=run.name)
+
+    def close(self) -> None:
+        """End the connection; what runs there goes on."""
+        self._hang_up()
+        shutil.rmtree(self._private, ignore_errors=True)
+
+    def _hang_up(self) -> None:
+        """Give up the shared connection, which may hang; the next request makes a new one."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            subprocess.run(
+                [*self._ssh, "-O", "exit", "--", self.name],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                timeout=5,
+            )
+        (self._private / _SOCKET).unlink(missing_ok=True)
+
+    def _find_python(self, interactive: bool = False) -> None:
+        for python in ("python3", "python"):
+            call = _Call(self, python, "hello", {}, interactive)
+            try:
+                call.answer()
+            except _NoPythonError as none:
+                said = none.hint
+                continue
+            self._python = python
+            return
+        raise GputuiError(
+            self.name,
+            "no Python 3.6 or later answers there" + (f" ({said})" if said else ""),
+            f"See what this prints: ssh {self.name} python3 --version",
+        )
+
+    def _call(self, do: str, **request: Any) -> _Call:
+        if not self._python:
+            self._find_python()
+        return _Call(self, self._python, do, request)
+
+    def _ask(self, do: str, **request: Any) -> Any:
+        return self._call(do, **request).answer()
+
+    def _plain(self, name: str) -> str:
+        """The name of a file, which could be any text: it comes from the far side."""
+        if name in ("", ".", "..") or "/" in name or "\0" in name:
+            raise GputuiError(self.name, f"a file there is called {safe(name)!r}", "gputui does not bring it here")
+        return name
+
+
+class RemoteJob:
+    """A command under way there: its log and status come over a connection that lasts as long as it does."""
+
+    def __init__(self, machine: SshMachine, spec: JobSpec) -> None:
+        self._machine = machine
+        self._spec = spec
+        self._call: _Call | None = None
+        self._lost: GputuiError | None = None
+        self._retry_at = 0.0
+        self._offset = 0
+        self._log = bytearray()
+        self._status: Mapping[str, Any] = {}
+        self._over = False
+
+    def read(self) -> bytes:
+        self._listen()
+        log = bytes(self._log)
+        self._log.clear()
+        return log
+
+    def outcome(self) -> Outcome | None:
+        self._listen()
+        with _understood(self._machine.name):
+            return _outcome(self._status) if self._over else None
+
+    def stop(self) -> None:
+        self._tell("signal", name="SIGINT")
+
+    def kill(self) -> None:
+        self._tell("signal", name="SIGTERM")
+
+    def resize(self, columns: int, rows: int) -> None:
+        self._tell("resize", columns=columns, rows=rows)
+
+    def _tell(self, do: str, **request: Any) -> None:
+        if self._lost is not None:
+            # Trying to connect could take long.
+            raise self._lost
+        self._machine._ask(do, keeper=_source("keeper"), folder=self._spec.folder, id=self._spec.id, **request)
+
+    def _listen(self) -> None:
+        """Take what came. Never waits: a connection that broke is made anew behind the caller's back."""
+        if self._over:
+            return
+        if self._call is None:
+            if self._lost is not None and time.monotonic() < self._retry_at:
+                raise self._lost
+            spec = self._spec
+            self._call = self._machine._call(
+                "follow", keeper=_source("keeper"), folder=spec.folder, id=spec.id, offset=self._offset
+            )
+        try:
+            until = len(self._log) + _MOST_READ
+            while len(self._log) < until and (messages := self._call.poll(0)):
+                for message in messages:
+                    self._take(*message)
+                if self._over:
+                    self._call.end()
+                    return
+        except GputuiError as lost:
+            self._call.end()
+            self._call = None
+            self._lost = lost
+            self._retry_at = time.monotonic() + _RETRY
+            raise
+        if self._call.answers:
+            self._lost = None
+        elif self._lost is not None:
+            raise self._lost
+
+    def _take(self, kind: bytes, content: bytes) -> None:
+        if kind == b"D":
+            self._log += content
+            self._offset += len(content)
+        elif kind == b"S":
+            with _understood(self._machine.name):
+                self._status = json.loads(content)
+        elif kind == b"A":
+            self._over = True
+
+
+class _Call:
+    """One request: the ssh process that carries it, and the messages of its answer."""
+
+    def __init__(
+        self, machine: SshMachine, python: str, do: str, request: Mapping[str, Any], interactive: bool = False
+    ) -> None:
+        self._machine = machine
+        self._marker = f"gputui {secrets.token_hex(16)}"
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed in end()
+        self._log = machine._private / "log"
+        self._log_from = self._log.stat().st_size if self._log.exists() else 0
+        self._buffer = bytearray()
+        self._heard = time.monotonic()
+        self._patient = interactive
+        self.answers = False
+        # A file and no pipe: however slow the line is, nothing here waits for it.
+        with tempfile.TemporaryFile() as program:
+            program.write(_program({"do": do, **request}, self._marker))
+            program.seek(0)
+            self._process = subprocess.Popen(
+                [*machine._ssh, "-o", f"BatchMode={'no' if interactive else 'yes'}", "--", machine.name, f"{python} -"],
+                stdin=program,
+                stdout=subprocess.PIPE,
+                stderr=None if interactive else self._said,
+                env=_environment(),
+                # Away from the terminal, whose Ctrl-C is not meant for it; but ssh asks at the terminal.
+                start_new_session=not interactive,
+            )
+
+    def answer(self) -> Any:
+        """What was asked for. Raises ``GputuiError`` with the reason where it is refused."""
+        try:
+            content = next(content for kind, content in self.messages() if kind == b"A")
+            with _understood(self._machine.name):
+                return json.loads(content)
+        finally:
+            self.end()
+
+    def messages(self) -> Iterator[tuple[bytes, bytes]]:
+        while True:
+            yield from self.poll(1)
+
+    def poll(self, wait: float) -> list[tuple[bytes, bytes]]:
+        """What came, waiting at most that many seconds for something.
+
+        Raises ``UnreachableError`` where nothing will come any more, ``GputuiError`` where the request is refused.
+        """
+        assert self._process.stdout is not None
+        out = self._process.stdout.fileno()
+        if not select.select([out], [], [], wait)[0]:
+            if not self._patient and time.monotonic() - self._heard > _SILENCE:
+                self._machine._hang_up()
+                raise UnreachableError(self._machine.name, "the machine does not answer any more", _GOES_ON)
+            return []
+        came = os.read(out, 1 << 18)
+        if not came:
+            raise self._end_of_answer()
+        self._heard = time.monotonic()
+        self._buffer += came
+        return list(self._parse())
+
+    def _parse(self) -> Iterator[tuple[bytes, bytes]]:
+        if not self.answers:
+            mark = f"\n{self._marker}\n".encode()
+            noise, found, rest = self._buffer.partition(mark)
+            if not found:
+                if len(noise) > _MOST_NOISE:
+                    raise _nonsense(self._machine.name)
+                return
+            self._buffer = rest
+            self.answers, self._patient = True, False
+        while len(self._buffer) >= _HEAD.size:
+            kind, size = _HEAD.unpack_from(self._buffer)
+            if size > _MOST_MESSAGE:
+                raise _nonsense(self._machine.name)
+            if len(self._buffer) < _HEAD.size + size:
+                return
+            content = bytes(self._buffer[_HEAD.size : _HEAD.size + size])
+            del self._buffer[: _HEAD.size + size]
+            if kind == b"E":
+                with _understood(self._machine.name):
+                    raise GputuiError(self._machine.name, safe(json.loads(content)["message"]))
+            if kind == b"O":
+                version = f"its Python is {safe(content.decode())}"
+                raise _NoPythonError(self._machine.name, "its Python is too old", version)
+            yield kind, content
+
+    def end(self) -> None:
+        """Let go of it; a request that is not finished ends."""
+        assert self._process.stdout is not None
+        self._process.kill()
+        self._process.wait()
+        self._process.stdout.close()
+        self._said.close()
+
+    def _end_of_answer(self) -> GputuiError:
+        """Why there is no more, by what ssh and the far side said."""
+        host = self._machine.name
+        try:
+            status = self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            status = _SSH_FAILED
+        said = b"" if self._patient else _content(self._said)
+        if status != _SSH_FAILED and status >= 0:
+            if self.answers:
+                return GputuiError(host, f"gputui's helper there failed ({_last_line(said)})", "Please report this")
+            return _NoPythonError(host, "no Python answers there", _last_line(said))
+        if self.answers:
+            return UnreachableError(host, "the connection broke off", _GOES_ON)
+        with self._log.open("rb") as log:
+            log.seek(self._log_from)
+            told = log.read().decode("utf-8", "replace")
+        for words, meaning, hint in _TROUBLE:
+            if words in told:
+                return UnreachableError(host, meaning, hint.format(host=host))
+        last = _last_line(told.encode())
+        return UnreachableError(host, "ssh cannot connect" + (f" ({last})" if last else ""), f"Try: ssh {host}")
+
+
+def _nonsense(host: str) -> GputuiError:
+    return GputuiError(host, "its answer makes no sense", f"See what this prints: ssh {host} python3 --version")
+
+
+@contextlib.contextmanager
+def _understood(host: str) -> Iterator[None]:
+    """What the far side says may be anything."""
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+        raise _nonsense(host) from None
+
+
+def _program(request: Mapping[str, Any], marker: str) -> bytes:
+    """The source of a program that holds the agent and its request: ASCII, and understood by any Python."""
+    return f"""\
+import sys
+if sys.version_info < (3, 6):
+    found = "%d.%d" % sys.version_info[:2]
+    sys.stdout.write("\\n{marker}\\nO\\0\\0\\0%c%s" % (len(found), found))
+else:
+    # Not from the folder it runs in, which may hold any json.py.
+    sys.path[:] = [entry for entry in sys.path if entry]
+    names = {{"__name__": "agent"}}
+    exec({_source("agent")!a}, names)
+    names["main"]({json.dumps(request)!a}, {marker!a})
+""".encode("ascii")
+
+
+def _source(name: str) -> str:
+    return resources.files("gputui.run").joinpath(f"{name}.py").read_text("utf-8")
+
+
+def _environment() -> dict[str, str]:
+    """The environment of ssh, less what the configuration of many distributions makes it send (SendEnv)."""
+    return {name: value for name, value in os.environ.items() if name not in ("LANG", "LANGUAGE") and name[:3] != "LC_"}
+
+
+def _content(file: IO[bytes]) -> bytes:
+    file.seek(0)
+    return file.read()
+
+
+def _last_line(text: bytes) -> str:
+    lines = text.decode("utf-8", "replace").strip().splitlines()
+    return safe(lines[-1].strip()) if lines else ""
+
+
+def _sum_of(path: Path) -> hashlib._Hash:
+    sha = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(1 << 20):
+            sha.update(chunk)
+    return sha
+
+
+def _outcome(status: Mapping[str, Any]) -> Outcome:
+    if "ended" not in status:
+        return Outcome(None, False, 0.0, "nobody saw it end")
+    return Outcome(status["status"], status["stopped"], status["seconds"], safe(status["error"]))
