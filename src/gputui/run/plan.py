@@ -134,6 +134,14 @@ def counter_commands(
     )
 
 
+def kernel_command(request: Request, tools: Tools, kernel: str) -> Command:
+    """The call of ncu that profiles the first launches of a kernel of which no timeline is there; by its short name."""
+    from gputui.analysis.ncu_command import Launches
+
+    launches = Launches((kernel,), skip=0, count=request.launches, wanted=request.launches, process=0)
+    return _counter_command(request, tools, (), launches, number=1)
+
+
 _SECTIONS = ("SpeedOfLight_HierarchicalTensorRooflineChart", "SpeedOfLight_HierarchicalHalfRooflineChart")
 """What the diagnosis reads and the set ``full`` of 2024 lacks: tensor and half-precision work, traffic of L1 and L2."""
 

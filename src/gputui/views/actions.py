@@ -194,8 +194,8 @@ def bindings(scope: Scope) -> list[BindingType]:
 def in_footer(pane: str) -> Iterable[Action]:
     """What the footer offers while this pane has the focus, most needed first."""
     first = {
-        KERNELS: ("unfold", "tab_roofline", "tab_metrics", "search", "filter", "sort"),
-        TIMED: ("unfold", "tab_timeline", "where", "group", "search", "filter", "sort"),
+        KERNELS: ("unfold", "tab_roofline", "tab_metrics", "profile", "search", "filter", "sort"),
+        TIMED: ("unfold", "tab_timeline", "where", "profile", "group", "search", "filter", "sort"),
         RANGES: ("open_place", "unfold", "group", "tab_timeline", "search", "filter"),
         FINDINGS: ("where", "unfold", "tab_timeline"),
         SOURCE: ("unfold", "sort", "where", "search"),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from gputui.analysis.ncu_command import program_of
 from gputui.errors import EXIT_NO, GputuiError
-from gputui.run.plan import Command, Request
+from gputui.run.plan import Command, Request, kernel_command
 from gputui.views._stand_in import failure_text
 from gputui.views.guide_text import parsed, shown_command
 from gputui.views.live import Live
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from gputui.analysis.proposals import Proposal
     from gputui.analysis.timeline_diagnosis import TimelineDiagnosis
     from gputui.run.doctor import Check
+    from gputui.run.folder import RunSummary
     from gputui.run.session import Listener, Session, StepResult
     from gputui.views.app import GputuiApp
     from gputui.views.library import Entry
@@ -44,7 +45,7 @@ _COUNTERS_TELL = frozenset({"busy", "few", "low-sm-active"})
 class Guide:
     """``session`` is the run to lead through; without one ``new_session`` makes it when a kernel is to be profiled.
 
-    ``earlier`` are folders of runs that were interrupted, the newest first; ``commands`` what ``r`` repeats: those of
+    ``earlier`` are runs that were interrupted, the newest first; ``commands`` what ``r`` repeats: those of
     the run that is open.
     """
 
@@ -55,7 +56,7 @@ class Guide:
         *,
         proposer: Proposer | None = None,
         new_session: SessionMaker | None = None,
-        earlier: Sequence[Path] = (),
+        earlier: Sequence[RunSummary] = (),
         commands: Sequence[Command] = (),
     ) -> None:
         self.host = host
@@ -86,6 +87,8 @@ class Guide:
         self._is_read = False
         self._is_finished = False
         self._first_new = 0
+        self._timeline = 0
+        """Its place among the reports: the one that the kernels are chosen from."""
         self._ran: list[Command] = list(commands)
         self._reports: list[Path] = []
         self._wanted: Entry | None = None
@@ -112,18 +115,15 @@ class Guide:
     @property
     def folder(self) -> str:
         """Where the files of this run are, safe to show; empty before there is a folder."""
-        path = self._path_of_folder()
-        return "" if path is None else shown(os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path))
-
-    def _path_of_folder(self) -> Path | None:
         folder = None if self.session is None else self.session.folder
-        return None if folder is None else Path(folder.path)
+        if folder is None:
+            return ""
+        return shown(os.path.relpath(folder.path) if folder.path.is_relative_to(Path.cwd()) else str(folder.path))
 
     @property
     def log(self) -> str:
-        """The file that holds all that the command printed."""
-        folder, command = self._path_of_folder(), self.command
-        return "" if folder is None or command is None else shown(str(folder / f"{command.id}.log"))
+        """The file that holds all that the command printed, or where it will be."""
+        return shown(str(self.result.log)) if self.result is not None else self.folder
 
     @property
     def counters_tell(self) -> bool:
@@ -222,6 +222,9 @@ class Guide:
             self._reports = []
         # By its methods it is one; the session is loaded only where something runs.
         session.listener = cast("Listener", self.live)
+        if self.screen is not None:
+            self.screen.begin_command()
+            session.resize(*self.screen.room)
         self._turn_to("running")
         self._work(self._run_command, session, command)
 
@@ -265,6 +268,7 @@ class Guide:
                 self.host.library.remarks.append(f"{text.title} {text.cause}")
 
     def resize(self, columns: int, rows: int) -> None:
+        """The program's terminal is as large as the pane that shows what it prints."""
         if self.page == "running" and self.session is not None:
             self.session.resize(columns, rows)
 
@@ -296,10 +300,10 @@ class Guide:
         if timeline is None or len(self.commands) > 1 or self.stage == "counters":
             self._explain(new)
         elif timeline in library.timelines:
-            self._propose(library.timelines[timeline].diagnosis)
+            self._propose(timeline, library.timelines[timeline].diagnosis)
 
-    def _propose(self, diagnosis: TimelineDiagnosis) -> None:
-        self.diagnosis = diagnosis
+    def _propose(self, timeline: int, diagnosis: TimelineDiagnosis) -> None:
+        self._timeline, self.diagnosis = timeline, diagnosis
         self.proposals = () if self._proposer is None else self._proposer(diagnosis)
         self.marked = {place for place, one in enumerate(self.proposals) if one.is_proposed}
         self.stage, self._is_choosing = "choose", True
@@ -403,6 +407,10 @@ class Guide:
         else:
             self._turn_to("program")
 
+    def entry_of(self, proposal: Proposal) -> Entry:
+        """The kernel as the list of kernels has it."""
+        return self.host.library.reports[self._timeline].entries[proposal.share.kernel.index]
+
     def _proposal_of(self, entry: Entry) -> int | None:
         share = self.host.library.share_of(entry)
         return next((place for place, one in enumerate(self.proposals) if one.share is share), None)
@@ -424,14 +432,22 @@ class Guide:
     def _show_command_for(self, entry: Entry) -> None:
         assert self.session is not None
         self.stage = "counters"
+        if self._is_finished:
+            self.session, _ = self.session.again(())
+            self._is_finished = False
         timed = self._timed_of(entry)
         explained = None if timed is None else self.host.library.timelines.get(timed.report)
         if timed is None or explained is None or self._proposer is None:
-            self.fail(GputuiError(entry.title, "is in no timeline", "Record one first"))
+            self._wait_with([kernel_command(self.session.request, self.session.tools, entry.kernel.name)])
             return
+        self._timeline = timed.report
         self.diagnosis, self.proposals = explained.diagnosis, self._proposer(explained.diagnosis)
         place = self._proposal_of(timed)
-        self.marked = set() if place is None else {place}
+        if place is None:
+            self.host.notify(self.host.words.text("guide.no_command"), markup=False)
+            self._close_screen()
+            return
+        self.marked = {place}
         self._show_commands()
 
     def _timed_of(self, entry: Entry) -> Entry | None:
@@ -446,14 +462,12 @@ class Guide:
         if self.session is None or not self._ran:
             self.host.notify(self.host.words.text("guide.nothing_to_repeat"), markup=False)
             return
-        old = self.session
-        # Nothing of the machine has changed, and what it can do is known.
-        self.session = replace(old, folder=None, results=[])
+        self.session, commands = self.session.again(self._ran)
         self._is_finished = False
         self.done, self._is_choosing, self._wanted = {"check"}, False, None
         self.stage = "timeline" if self._ran[0].tool == "nsys" else "counters"
         self._open_screen()
-        self._wait_with(self._ran)
+        self._wait_with(commands)
         self.told = self.host.words.text("guide.again")
         self._show()
 
@@ -467,7 +481,7 @@ class Guide:
     def open_earlier(self) -> None:
         """Open the newest run that was interrupted, and go on from there."""
         if self.page == "ready" and self.stage == "check" and self.earlier:
-            self._reports = [self.earlier[0]]
+            self._reports = [self.earlier[0].path]
             self.stage = "timeline"
             self._read()
 

@@ -8,11 +8,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gputui.views._stand_in import OutputLines
+from gputui.run.output import OutputLines
 
 if TYPE_CHECKING:
     from gputui.run.plan import Command
     from gputui.run.session import Progress
+
+_MOST_AT_ONCE = 128 * 1024
+"""Bytes. Of a program that prints more between two looks nobody can read it, and the screen must keep up."""
+_KEPT_LINES = 5000
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +33,7 @@ class Live:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._output = OutputLines()
+        self._output = OutputLines(_KEPT_LINES)
         self.printed = 0
         """Grows with every piece of output."""
         self.began = 0.0
@@ -41,7 +45,7 @@ class Live:
     def forget(self) -> None:
         """Another command is about to run."""
         with self._lock:
-            self._output = OutputLines()
+            self._output = OutputLines(_KEPT_LINES)
             self.printed += 1
         self.began = time.monotonic()
         self.now, self.copied, self.lost_why = None, None, ""
@@ -49,11 +53,13 @@ class Live:
     def lines(self) -> Sequence[str]:
         """What was printed last, as safe lines."""
         with self._lock:
-            return tuple(self._output.lines)
+            return self._output.lines()
 
     def command(self, command: Command) -> None: ...
 
     def output(self, data: bytes) -> None:
+        if len(data) > _MOST_AT_ONCE:
+            data = data[-_MOST_AT_ONCE:].partition(b"\n")[2] or data[-_MOST_AT_ONCE:]
         with self._lock:
             self._output.feed(data)
             self.printed += 1

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _LOOK_S = 0.1
 """How often the screen looks at what a running command has printed."""
 _SMALLEST = (60, 15)
+_OTHER_ROWS = 8
+"""Above and below the output."""
 
 
 class OutputHead(OneLine):
@@ -113,7 +115,12 @@ class RunScreen(Screen[None]):
                     "too_small", width=width, height=height, least=_SMALLEST[0], least_height=_SMALLEST[1]
                 )
             )
-        self.guide.resize(width, max(2, height - 6))
+        self.guide.resize(*self.room)
+
+    @property
+    def room(self) -> tuple[int, int]:
+        """Columns and rows for what a program prints."""
+        return max(20, self.size.width - self.output.scrollbar_size_vertical), max(2, self.size.height - _OTHER_ROWS)
 
     # -------------------------------------------------------------- painting
 
@@ -130,6 +137,11 @@ class RunScreen(Screen[None]):
         if guide.page == "running":
             return actions.RUN_GOING
         return actions.RUN_READY if self.host.library.reports else actions.RUN_CHECK
+
+    def begin_command(self) -> None:
+        """Another one is about to run."""
+        self.output.follows = True
+        self._page = ""
 
     def show(self) -> None:
         """Paint what the guide has come to."""
@@ -148,7 +160,7 @@ class RunScreen(Screen[None]):
         choosing = page == "choose" and not guide.has_nothing_to_choose
         self.choices.display = self.choice.display = choosing
         self.output.display = self.output_head.display = has_output
-        self.body.set_class(choosing or has_output, "-above")
+        self.body.set_class(choosing or has_output or self.editor.display, "-above")
         if self._looking is not None:
             if is_running:
                 self._looking.resume()

@@ -8,7 +8,8 @@ import numpy as np
 
 from gputui import units
 from gputui.paint.grid import width_of
-from gputui.views.text import Line, Segment, fit, paragraph, shorten_middle, shown
+from gputui.views.text import Line, Segment, fit, paragraph, shown
+from gputui.views.widgets.kernel_list import fit_name
 from gputui.views.widgets.line_table import LineTable, TableState
 from gputui.views.widgets.one_line import OneLine
 
@@ -17,9 +18,11 @@ if TYPE_CHECKING:
     from gputui.views.guide import Guide
     from gputui.wording import Wording
 
+_LEAST_GAIN = 1.005
+"""What is less reads as none."""
 _MARK, _SHARE, _COUNT = 4, 7, 10
-_LEAST_REASON = 30
-_LEAST_NAME = 24
+_LEAST_NAME = 40
+_DETAIL = 24
 
 
 class ChooseTable:
@@ -36,9 +39,10 @@ class ChooseTable:
         if width >= 84:
             sizes["count"] = _COUNT
         room = width - sum(sizes.values())
-        if room >= _LEAST_NAME + _LEAST_REASON:
+        reason = max((width_of(self.reason(one)) for one in self.guide.proposals), default=0)
+        if room >= _LEAST_NAME + reason:
             longest = max((width_of(shown(one.share.kernel.name)) for one in self.guide.proposals), default=0)
-            sizes["name"] = max(_LEAST_NAME, min(longest + 2, room - _LEAST_REASON))
+            sizes["name"] = max(_LEAST_NAME, min(longest + _DETAIL, room - reason))
             sizes["reason"] = room - sizes["name"]
         else:
             sizes["name"] = room
@@ -57,17 +61,20 @@ class ChooseTable:
         is_marked = row in self.guide.marked
         line: list[Segment] = []
         for id, cells in self._columns(state.width).items():
-            text, role = self._text(id, one, cells, is_marked=is_marked)
+            if id == "name":
+                name, detail = fit_name(self.guide.entry_of(one), cells - 2)
+                rest = fit(f" {detail}", max(0, cells - width_of(name)))
+                line += [(name, "strong" if is_marked else ""), (rest, "faint")]
+                continue
+            text, role = self._text(id, one, is_marked=is_marked)
             line.append((_cell(text, cells, right=id in ("share", "count", "gain", "cost")), role))
         return line
 
-    def _text(self, id: str, one: Proposal, cells: int, *, is_marked: bool) -> Segment:
+    def _text(self, id: str, one: Proposal, *, is_marked: bool) -> Segment:
         if id == "mark":
             return ("[x]", "accent") if is_marked else ("[ ]", "muted")
         if id == "share":
             return units.share(100 * one.share.share), "number"
-        if id == "name":
-            return shorten_middle(shown(one.share.kernel.name), cells - 2), "strong" if is_marked else ""
         if id == "count":
             return f"×{units.count(one.share.group.count)}", "muted"
         if id == "gain":
@@ -77,16 +84,13 @@ class ChooseTable:
         return self.reason(one), "muted"
 
     def _gain(self, ratio: float | None) -> str:
-        return units.DASH if ratio is None else self.words.text("guide.gain", gain=ratio)
+        return units.DASH if ratio is None or ratio < _LEAST_GAIN else self.words.text("guide.gain", gain=ratio)
 
     def _cost(self, seconds: float | None) -> str:
         return units.DASH if seconds is None else self.words.text("guide.cost", seconds=spoken(seconds))
 
     def reason(self, one: Proposal) -> str:
-        try:
-            return self.words.text(f"run.reason.{one.reason}")
-        except KeyError:
-            return one.reason
+        return self.words.text(f"run.reason.{one.reason}")
 
 
 def _cell(text: str, cells: int, *, right: bool) -> str:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from textual.geometry import Size
-
 from gputui.views import actions
 from gputui.views.paper import LinesView
 from gputui.views.text import Line, broken
@@ -32,21 +30,50 @@ class OutputPane(LinesView):
     def show(self, lines: Sequence[str]) -> None:
         self._printed = lines
         self.rebuild()
-        if self.follows:
-            self.scroll_to(y=self.max_scroll_y, animate=False, immediate=True)
+        self._keep_up()
 
     def build(self, width: int) -> list[Line]:
         return [((part, ""),) for line in self._printed for part in _wrapped(line, max(1, width))]
 
     def on_resize(self) -> None:
         super().on_resize()
-        if self.follows:
-            self.scroll_to(y=self.max_scroll_y, animate=False, immediate=True)
+        self._keep_up()
 
-    def watch_virtual_size(self, _: Size) -> None:
+    def _keep_up(self) -> None:
         if self.follows:
-            self.scroll_to(y=self.max_scroll_y, animate=False, immediate=True)
+            # Not at once: where the pane has just come up, its height is not known yet.
+            self.call_after_refresh(self.scroll_end, animate=False, immediate=True)
 
-    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        super().watch_scroll_y(old_value, new_value)
-        self.follows = round(new_value) >= self.max_scroll_y
+    def _moved(self) -> None:
+        """The reader has scrolled."""
+        self.follows = round(self.scroll_y) >= self.max_scroll_y
+
+    def action_cursor_down(self) -> None:
+        super().action_cursor_down()
+        self.call_after_refresh(self._moved)
+
+    def action_cursor_up(self) -> None:
+        super().action_cursor_up()
+        self.call_after_refresh(self._moved)
+
+    def action_page_down(self) -> None:
+        super().action_page_down()
+        self.call_after_refresh(self._moved)
+
+    def action_page_up(self) -> None:
+        super().action_page_up()
+        self.call_after_refresh(self._moved)
+
+    def action_top(self) -> None:
+        super().action_top()
+        self.call_after_refresh(self._moved)
+
+    def action_bottom(self) -> None:
+        self.follows = True
+        self._keep_up()
+
+    def on_mouse_scroll_up(self) -> None:
+        self.call_after_refresh(self._moved)
+
+    def on_mouse_scroll_down(self) -> None:
+        self.call_after_refresh(self._moved)

@@ -46,28 +46,31 @@ class RunPage(LinesView):
     def build(self, width: int) -> list[Line]:
         width = min(width - 2, _MOST_WIDTH)
         pages = {
-            "program": self._program,
-            "checking": self._checking,
-            "ready": self._ready,
-            "running": self._running,
-            "reading": self._reading,
-            "choose": self._choose,
-            "failed": self._failed,
+            "program": self._page_program,
+            "checking": self._page_checking,
+            "ready": self._page_ready,
+            "running": self._page_running,
+            "reading": self._page_reading,
+            "choose": self._page_choose,
+            "failed": self._page_failed,
         }
         self._command_starts = []
         return [[(" ", ""), *line] for line in pages[self.guide.page](width)]
 
     # -------------------------------------------------------------- pages
 
-    def _program(self, width: int) -> Iterator[Line]:
+    def _page_program(self, width: int) -> Iterator[Line]:
         yield from self._say("program", width, "sentence")
         yield from self._typing(width)
 
-    def _checking(self, width: int) -> Iterator[Line]:
+    def _page_checking(self, width: int) -> Iterator[Line]:
         yield from self._say("checking", width, "sentence")
 
-    def _ready(self, width: int) -> Iterator[Line]:
+    def _page_ready(self, width: int) -> Iterator[Line]:
         guide = self.guide
+        if self.is_editing:
+            yield from self._typing(width)
+            return
         is_check = guide.stage == "check"
         checks = () if guide.session is None else guide.session.checks
         blockers = guide.blockers
@@ -89,7 +92,7 @@ class RunPage(LinesView):
             yield from self._commands(width, is_check=is_check, tries=bool(blockers))
         if is_check and guide.earlier:
             yield ()
-            yield from self._say("earlier", width, "muted", folder=shown(guide.earlier[0].name))
+            yield from self._say("earlier", width, "muted", program=shown(guide.earlier[0].program), folder=shown(guide.earlier[0].path.name))
             yield from self._key("earlier", "open_earlier")
         if is_check and checks and not self.all_checks:
             yield ()
@@ -114,24 +117,21 @@ class RunPage(LinesView):
             if several and place + 1 < len(guide.commands):
                 yield ()
         yield ()
-        if self.is_editing:
-            yield from self._typing(width)
-        else:
-            yield from self._key("proceed", "run_anyway" if tries else "run_all" if several else "run_it")
+        yield from self._key("proceed", "run_anyway" if tries else "run_all" if several else "run_it")
 
     def _typing(self, width: int) -> Iterator[Line]:
         if self.complaint:
             yield from paragraph(self.complaint, width, role="warning")
-        else:
-            yield from self._say("typing" if self.guide.page != "program" else "typing_program", width, "muted")
+        elif self.guide.page != "program":
+            yield from self._say("typing", width, "sentence")
 
-    def _running(self, width: int) -> Iterator[Line]:
+    def _page_running(self, width: int) -> Iterator[Line]:
         command = self.guide.command
         if command is not None:
             text = shown_command(command.argv).replace("\n", " ")
             yield [("$ ", "faint"), (shorten_middle(text, width - 2), "muted")]
 
-    def _reading(self, width: int) -> Iterator[Line]:
+    def _page_reading(self, width: int) -> Iterator[Line]:
         name, done, total = self.reading
         if name:
             key = "opening_part" if total else "opening"
@@ -139,7 +139,7 @@ class RunPage(LinesView):
         else:
             yield from self._say("reading", width, "sentence")
 
-    def _choose(self, width: int) -> Iterator[Line]:
+    def _page_choose(self, width: int) -> Iterator[Line]:
         guide = self.guide
         if guide.diagnosis is not None:
             yield from paragraph(self.words.timeline_verdict(guide.diagnosis.verdict), width, role="sentence")
@@ -160,8 +160,11 @@ class RunPage(LinesView):
         results = session.results if session is not None else []
         return [one for result in results[-1:] for one in result.failures if one.kind != "noise"]
 
-    def _failed(self, width: int) -> Iterator[Line]:
+    def _page_failed(self, width: int) -> Iterator[Line]:
         guide = self.guide
+        if self.is_editing:
+            yield from self._typing(width)
+            return
         if guide.error is not None:
             yield from paragraph(shown(guide.error.title, 300), width, role="high")
             yield from paragraph(shown(guide.error.message, 600), width)
@@ -170,10 +173,7 @@ class RunPage(LinesView):
         elif guide.result is not None:
             yield from self._what_failed(width)
         yield ()
-        if self.is_editing:
-            yield from self._typing(width)
-        else:
-            yield from self._key("retry", "try_again")
+        yield from self._key("retry", "try_again")
 
     def _what_failed(self, width: int) -> Iterator[Line]:
         result = self.guide.result

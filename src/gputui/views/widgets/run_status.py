@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gputui import units
 from gputui.paint.bars import bar
 from gputui.paint.grid import width_of
-from gputui.views.text import Line, Segment, shorten_middle, shown
+from gputui.views.text import Line, Segment, paragraph, shorten_middle, shown
 from gputui.views.widgets.one_line import OneLine
 
 if TYPE_CHECKING:
@@ -28,8 +28,12 @@ class RunStatus(OneLine):
 
     def update_lines(self) -> None:
         """Paint, if anything has changed."""
-        new = [self._sentence(), self._measure(self.size.width)]
+        width = self.size.width
+        sentence, role = self._sentence()
+        new = [[(" ", ""), *line] for line in paragraph(sentence, width - 2, role=role)] + [self._measure(width)]
         if new != self._now:
+            if len(new) != len(self._now):
+                self.styles.height = len(new)
             self._now = new
             self.refresh()
 
@@ -39,7 +43,7 @@ class RunStatus(OneLine):
     def lines(self, width: int) -> list[Line]:
         return self._now
 
-    def _sentence(self) -> Line:
+    def _sentence(self) -> Segment:
         guide, now = self.guide, self.guide.live.now
         is_timeline = guide.stage == "timeline"
         if guide.live.lost_why:
@@ -59,8 +63,8 @@ class RunStatus(OneLine):
         key = "counting_one" if len(guide.commands) == 1 else "counting"
         return self._say(key, "sentence", number=guide.place + 1, count=len(guide.commands))
 
-    def _say(self, key: str, role: str, **params: object) -> Line:
-        return [(" ", ""), (self.words.text(f"guide.{key}", **params), role)]
+    def _say(self, key: str, role: str, **params: object) -> Segment:
+        return self.words.text(f"guide.{key}", **params), role
 
     def _measure(self, width: int) -> Line:
         """Numbers: what is copied, the kernel and its passes, the report's size."""

@@ -38,7 +38,7 @@ class StageStrip(OneLine):
             line = self._stages(named=False)
         room = width - line_width(line) - 2
         if folder and room >= _LEAST_FOLDER:
-            text = shorten_middle(folder, room)
+            text = shorten_middle(folder if width_of(folder) <= room else folder.rpartition("/")[2], room)
             line += [(" " * (width - line_width(line) - width_of(text) - 1), ""), (text, "faint")]
         return [line]
 

@@ -1,0 +1,139 @@
+"""A session that runs nothing: what each command prints and brings is given, and it ends when it is let.
+
+It has the methods of ``gputui.run.session.Session``.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gputui.analysis.proposals import Proposal
+from gputui.analysis.timeline_diagnosis import TimelineDiagnosis
+from gputui.errors import GputuiError
+from gputui.run import plan
+from gputui.run.doctor import Check
+from gputui.run.failures import Failure
+from gputui.run.machine import Outcome
+from gputui.run.plan import Command, Request, Tools
+
+PROGRAM = ("python", "train.py", "--steps", "40")
+
+
+@dataclass(frozen=True)
+class Progress:
+    seconds: float = 0.0
+    size: int = 0
+    kernel: str = ""
+    launch: int = 0
+    launches: int = 0
+    percent: int = 0
+    is_writing: bool = False
+
+
+@dataclass(frozen=True)
+class StepResult:
+    command: Command
+    outcome: Outcome
+    reports: tuple[Path, ...]
+    failures: tuple[Failure, ...]
+    log: Path
+
+    @property
+    def failed(self) -> bool:
+        return not self.reports and not self.outcome.stopped
+
+
+@dataclass
+class Step:
+    """What a command does: what it tells while it runs, and what it leaves. ``gate`` holds its end back."""
+
+    printed: Sequence[bytes] = ()
+    progress: Sequence[Progress] = ()
+    reports: Sequence[Any] = ()
+    failures: tuple[Failure, ...] = ()
+    status: int | None = 0
+    gate: threading.Event | None = None
+    act: Callable[[Any, threading.Event], None] | None = None
+
+
+@dataclass
+class Folder:
+    path: Path
+
+
+@dataclass
+class FakeSession:
+    base: Path
+    steps: list[Step] = field(default_factory=list)
+    request: Request = field(default_factory=lambda: Request(PROGRAM, "."))
+    tools: Tools = field(default_factory=lambda: Tools("nsys", (2023, 4), "ncu", (2024, 1)))
+    found: tuple[Check, ...] = (Check("nsys", "ok", "found"), Check("ncu", "ok", "found"))
+    check_error: GputuiError | None = None
+    listener: Any = None
+    folder: Folder | None = None
+    checks: tuple[Check, ...] = ()
+    results: list[StepResult] = field(default_factory=list)
+    ran: list[Command] = field(default_factory=list)
+    stops: int = 0
+    sizes: list[tuple[int, int]] = field(default_factory=list)
+    finished: list[str] = field(default_factory=list)
+    stopping: threading.Event = field(default_factory=threading.Event)
+
+    def check(self) -> tuple[Check, ...]:
+        if self.check_error is not None:
+            raise self.check_error
+        self.checks = self.found
+        return self.checks
+
+    def blockers(self, tool: str) -> tuple[Check, ...]:
+        return tuple(one for one in self.checks if tool in one.blocks)
+
+    def timeline_command(self) -> Command:
+        return plan.timeline_command(self.request, self.tools)
+
+    def counter_commands(self, diagnosis: TimelineDiagnosis, chosen: Sequence[Proposal]) -> tuple[Command, ...]:
+        return plan.counter_commands(self.request, self.tools, diagnosis, chosen)
+
+    def run(self, command: Command) -> StepResult:
+        if self.folder is None:
+            self.folder = Folder(self.base / "2026-11-30_07-12_train")
+        self.ran.append(command)
+        self.stopping.clear()
+        step = self.steps.pop(0)
+        began = time.monotonic()
+        self.listener.command(command)
+        for data in step.printed:
+            self.listener.output(data)
+        for progress in step.progress:
+            self.listener.progress(progress)
+        if step.act is not None:
+            step.act(self.listener, self.stopping)
+        if step.gate is not None:
+            while not (step.gate.wait(0.01) or self.stopping.is_set()):
+                pass
+        stopped = self.stopping.is_set()
+        outcome = Outcome(step.status, stopped, time.monotonic() - began)
+        log = self.folder.path / f"{command.id}.log"
+        result = StepResult(command, outcome, tuple(step.reports), step.failures, log)
+        self.results.append(result)
+        return result
+
+    def stop(self) -> None:
+        self.stops += 1
+        self.stopping.set()
+
+    def resize(self, columns: int, rows: int) -> None:
+        self.sizes.append((columns, rows))
+
+    def finish(self, state: str) -> None:
+        self.finished.append(state)
+
+    def again(self, commands: Sequence[Command]) -> tuple[FakeSession, tuple[Command, ...]]:
+        new = FakeSession(self.base, self.steps, self.request, self.tools, self.found)
+        new.checks = self.checks
+        return new, tuple(commands)
