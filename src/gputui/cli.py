@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from gputui import __version__
-from gputui.errors import EXIT_INTERRUPTED, EXIT_USAGE, GputuiError
+from gputui.errors import EXIT_INTERRUPTED, EXIT_NO, EXIT_USAGE, GputuiError
 
 if TYPE_CHECKING:
     import re
@@ -47,6 +47,11 @@ class ExplainFormat(str, Enum):
 
 class ExportFormat(str, Enum):
     csv = "csv"
+    json = "json"
+
+
+class DoctorFormat(str, Enum):
+    text = "text"
     json = "json"
 
 
@@ -183,6 +188,31 @@ def export(
         return
     write(output, parts)
     typer.echo(safe(told), err=True)
+
+
+@app.command()
+def doctor(
+    format: Annotated[DoctorFormat, typer.Option(help="What to print.")] = DoctorFormat.text,
+    lang: LanguageOption = None,
+    ascii: AsciiOption = False,
+) -> None:
+    """Say whether this machine can profile, and how to fix what stops it. Status 1 where timeline or counters cannot work."""
+    from gputui.render.doctor import doctor_json, doctor_text
+    from gputui.run.doctor import can_profile, checks
+    from gputui.run.probe import facts
+
+    found = facts()
+    told = checks(found)
+    if format is DoctorFormat.json:
+        import json
+
+        text = json.dumps(doctor_json(told, found), allow_nan=False)
+    else:
+        words = _words(lang)
+        text = _plain(lambda ascii: doctor_text(told, words, ascii=ascii), ascii=ascii)
+    _print(f"{text}\n")
+    if not can_profile(told):
+        raise typer.Exit(EXIT_NO)
 
 
 def _exported_kernels(report: Report, choice: _Choice, format: ExportFormat) -> tuple[int, Iterable[str]]:

@@ -337,7 +337,7 @@ def _cwd(root: str) -> "dict[str, object]":
 def _locks(root: str) -> "list[dict[str, object]]":
     """What lies where ncu keeps the files by which its users take turns, and cannot be opened as ncu opens it.
 
-    Seen: ``nsight-compute-lock`` by ncu 2024.1, the others by ncu 2025.3.
+    ncu 2024.1 uses ``nsight-compute-lock``, ncu 2025.3 a folder of its own and in it a file for each GPU.
     """
     temp = _temp_path(root)
     newer = os.path.join(temp, "nvidia", "nsight_compute")
@@ -356,12 +356,19 @@ def _locks(root: str) -> "list[dict[str, object]]":
         folder = newer if os.path.lexists(newer) else os.path.dirname(newer)
         if os.path.lexists(folder) and not os.access(folder, os.W_OK | os.X_OK):
             found.append(folder)
-    return [{"path": path, "owner": _user_name(os.lstat(path).st_uid)} for path in found]
+    return [
+        {"path": path, "owner": _user_name(os.lstat(path).st_uid), "since_2025": "nvidia" in path[len(temp) :]}
+        for path in found
+    ]
 
 
 def _variables(root: str) -> "dict[str, str]":
     names = (*INJECTIONS, "CUDA_VISIBLE_DEVICES")
-    return {name: os.environ[name] for name in names if name in os.environ}
+    found = {name: os.environ[name] for name in names if name in os.environ}
+    # CUDA, and with it ncu, passes over a library that is not there.
+    if not os.path.exists(found.get("CUDA_INJECTION64_PATH", "")):
+        found.pop("CUDA_INJECTION64_PATH", None)
+    return found
 
 
 _FACTS = (
