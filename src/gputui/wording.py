@@ -87,14 +87,26 @@ class Wording:
 
     def text(self, path: str, /, **params: Any) -> str:
         """The text at a dotted path, filled. Raises ``KeyError`` for a path or parameter that does not exist."""
+        node = self._node(path)
+        if not isinstance(node, str):
+            raise KeyError(path)
+        return _FORMATTER.vformat(node, (), params)
+
+    def texts(self, path: str, /, **params: Any) -> tuple[str, ...]:
+        """The texts of the list at a dotted path, filled; none where there is no such path."""
+        try:
+            node = self._node(path)
+        except KeyError:
+            return ()
+        return tuple(_FORMATTER.vformat(one, (), params) for one in ([node] if isinstance(node, str) else node))
+
+    def _node(self, path: str) -> Any:
         node: Any = self._table
         for part in path.split("."):
             if not isinstance(node, Mapping):
                 raise KeyError(path)
             node = node[part]
-        if not isinstance(node, str):
-            raise KeyError(path)
-        return _FORMATTER.vformat(node, (), params)
+        return node
 
     def ui(self, key: str, /, **params: Any) -> str:
         """A label of the screen or of the printed text."""
