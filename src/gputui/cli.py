@@ -55,6 +55,11 @@ class DoctorFormat(str, Enum):
     json = "json"
 
 
+class RunsFormat(str, Enum):
+    text = "text"
+    json = "json"
+
+
 class Level(str, Enum):
     pytorch = "pytorch"
     triton = "triton"
@@ -213,6 +218,41 @@ def doctor(
     _print(f"{text}\n")
     if not can_profile(told):
         raise typer.Exit(EXIT_NO)
+
+
+@app.command("runs")
+def runs_(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(help="A folder of runs, or one run; default: gputui-runs.", metavar="FOLDER", readable=False),
+    ] = None,
+    note: Annotated[str | None, typer.Option(metavar="TEXT", help="Add a note to the run FOLDER.")] = None,
+    format: Annotated[RunsFormat, typer.Option(help="What to print.")] = RunsFormat.text,
+    lang: LanguageOption = None,
+    ascii: AsciiOption = False,
+) -> None:
+    """List the runs in a folder: how each ended, its reports and notes. What an interrupted one left is kept."""
+    from gputui.run.folder import RUNS, add_note, listed
+    from gputui.terminal import safe
+
+    words = _words(lang)
+    if note is not None:
+        if folder is None:
+            raise GputuiError("--note", "needs the run that it is about", "Name its folder; gputui runs lists them")
+        _print(f"{safe(words.text('runs.noted', path=add_note(folder, note)))}\n")
+        return
+    place = folder or Path(RUNS)
+    found = listed(place)
+    if format is RunsFormat.json:
+        import json
+
+        from gputui.render.runs import runs_json
+
+        _print(f"{json.dumps(runs_json(found))}\n")
+        return
+    from gputui.render.runs import runs_text
+
+    _print(f"{_plain(lambda ascii: runs_text(place, found, words), ascii=ascii)}\n")
 
 
 def _exported_kernels(report: Report, choice: _Choice, format: ExportFormat) -> tuple[int, Iterable[str]]:

@@ -42,6 +42,18 @@ def recognises(head: bytes) -> bool:
     return head.startswith((MAGIC, ZSTD_MAGIC))
 
 
+def is_whole(path: Path) -> bool:
+    """Whether ncu wrote the report to its end. Raises ``OSError``."""
+    with path.open("rb") as file:
+        head = file.read(len(MAGIC))
+    if head == ZSTD_MAGIC:
+        return not compressed_is_cut(path)
+    if head != MAGIC:
+        return False
+    layout = read_layout(path)
+    return layout.results > 0 and not layout.cut
+
+
 def open(path: Path, progress: Progress | None = None) -> Report:
     """The report at ``path``. Raises ``GputuiError`` where it holds no kernel or cannot be read at all."""
     with path.open("rb") as file:

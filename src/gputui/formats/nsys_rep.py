@@ -30,6 +30,8 @@ from gputui.nsight import find_nsys
 
 kind = "nsys"
 MAGIC = b"NVIDIA Tegra Profiler"
+_END = b"[END]"
+"""Of every whole report (seen in those of 2020 to 2025)."""
 
 _MOST_HEAD = 1 << 20
 """Bytes of a report that are searched for its session; it stands in the first 16 KiB."""
@@ -46,6 +48,15 @@ _NEWER = re.compile(r"created in Nsight Systems version \(([\d.]+)[^)]*\), newer
 
 def recognises(head: bytes) -> bool:
     return head.startswith(MAGIC)
+
+
+def is_whole(path: Path) -> bool:
+    """Whether nsys wrote the report to its end. Raises ``OSError``."""
+    with path.open("rb") as file:
+        if not recognises(file.read(len(MAGIC))):
+            return False
+        file.seek(-len(_END), os.SEEK_END)
+        return file.read() == _END
 
 
 def open(path: Path, progress: Progress | None = None) -> Report:

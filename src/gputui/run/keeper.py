@@ -232,7 +232,7 @@ class Keeper:
         try:
             command = self._start(slave)
         except (OSError, ValueError, subprocess.SubprocessError) as problem:
-            error = str(problem)
+            error = _told(problem)
         os.close(slave)
         if not error:
             self._status["pid"] = self._child = command.pid
@@ -431,13 +431,19 @@ def _copied(master: int, log: Log, once: bool = False) -> bool:
     return bool(data)
 
 
+def _told(error: Exception) -> str:
+    if not isinstance(error, OSError) or not error.filename:
+        return str(error)
+    return "%s: %s" % (os.fsdecode(error.filename), error.strerror)
+
+
 def main() -> int:
     with open(sys.argv[1], encoding="utf-8") as file:
         spec = json.load(file)
     try:
         return Keeper(spec).run()
     except OSError as error:
-        os.write(1, ("%s: %s\n" % (os.fsdecode(error.filename or b""), error.strerror)).encode("utf-8", "replace"))
+        os.write(1, _told(error).encode("utf-8", "replace") + b"\n")
         return 1
 
 

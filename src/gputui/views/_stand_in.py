@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from gputui.views.text import Segment
     from gputui.wording import Wording
 
+
 class FailureText(NamedTuple):
     title: str
     cause: str

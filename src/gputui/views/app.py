@@ -193,9 +193,7 @@ class GputuiApp(App[int]):
     # -------------------------------------------------------------- workers
 
     @work(thread=True, exclusive=True, group="load", exit_on_error=False)
-    def load_all(
-        self, generation: int, sources: tuple[Path | str | Report, ...], opened: int, entries: int
-    ) -> None:
+    def load_all(self, generation: int, sources: tuple[Path | str | Report, ...], opened: int, entries: int) -> None:
         """Open everything, one after the other, beside so many reports and kernels; what cannot be opened is told and
         left out."""
         from gputui.formats.together import open_all

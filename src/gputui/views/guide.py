@@ -549,4 +549,3 @@ class Guide:
 
     def _work(self, function: Callable[..., None], *arguments: Any) -> None:
         self.host.run_worker(partial(function, *arguments), thread=True, group="run", exit_on_error=False)
-

@@ -92,7 +92,13 @@ class RunPage(LinesView):
             yield from self._commands(width, is_check=is_check, tries=bool(blockers))
         if is_check and guide.earlier:
             yield ()
-            yield from self._say("earlier", width, "muted", program=shown(guide.earlier[0].program), folder=shown(guide.earlier[0].path.name))
+            yield from self._say(
+                "earlier",
+                width,
+                "muted",
+                program=shown(guide.earlier[0].program),
+                folder=shown(guide.earlier[0].path.name),
+            )
             yield from self._key("earlier", "open_earlier")
         if is_check and checks and not self.all_checks:
             yield ()

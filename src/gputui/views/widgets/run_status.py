@@ -71,7 +71,11 @@ class RunStatus(OneLine):
         copied, now = self.guide.live.copied, self.guide.live.now
         if copied is not None:
             size = self.words.text("guide.part", done=copied.done, total=copied.total)
-            return [(" ", ""), (bar(copied.done, copied.total, _BAR, ascii=self.ascii), "bar-lead"), (f" {size}", "muted")]
+            return [
+                (" ", ""),
+                (bar(copied.done, copied.total, _BAR, ascii=self.ascii), "bar-lead"),
+                (f" {size}", "muted"),
+            ]
         if now is None:
             return ()
         if not now.kernel:
