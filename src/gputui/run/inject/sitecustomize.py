@@ -36,7 +36,7 @@ class _Loader:
 
 
 class _Finder:
-    """Finds torch as the other finders do. It may be asked for long before it is imported, to see whether it is there."""
+    """Finds torch as the other finders do. Programs also ask whether torch is there long before they import it."""
 
     def __init__(self) -> None:
         self._asks = False
