@@ -15,6 +15,7 @@ import functools
 import hashlib
 import json
 import os
+import select
 import shutil
 import signal
 import stat
@@ -27,7 +28,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
 _BEAT = 5.0
-"""Seconds after which a silent agent says that it is alive; writing is also how it learns that nobody listens."""
+"""Seconds after which a silent agent says that it is alive."""
 _LOOK = 0.1
 """Seconds between two looks at a log."""
 _CHUNK = 1 << 16
@@ -43,6 +44,8 @@ class Line:
     def __init__(self, out: BinaryIO) -> None:
         self._out = out
         self._spoke = time.monotonic()
+        self._gone = select.poll()
+        self._gone.register(out, 0)
 
     def send(self, kind: bytes, content: bytes = b"") -> None:
         self._out.write(struct.pack(">cI", kind, len(content)) + content)
@@ -50,6 +53,9 @@ class Line:
         self._spoke = time.monotonic()
 
     def beat(self) -> None:
+        """Say that this is alive where that is due. Raises ``BrokenPipeError`` where nobody listens any more."""
+        if self._gone.poll(0):
+            raise BrokenPipeError
         if time.monotonic() - self._spoke > _BEAT:
             self.send(b"H")
 
@@ -122,11 +128,12 @@ def _put(line: Line, run: str, name: str, content: str) -> None:
     _write(os.path.join(_raw(_folder(line, run)), _plain(name)), base64.b64decode(content))
 
 
-def _facts(line: Line, probe: str) -> "dict[str, Any]":
+def _facts(line: Line, probe: str, cwd: str, directory: str) -> "dict[str, Any]":
     with tempfile.TemporaryFile() as source, tempfile.TemporaryFile() as found:
         source.write(probe.encode())
         source.seek(0)
-        child = subprocess.Popen([sys.executable, "-I", "-"], stdin=source, stdout=found)
+        place = _working_folder(_raw(cwd), _raw(directory))
+        child = subprocess.Popen([sys.executable, "-I", "-"], stdin=source, stdout=found, cwd=place)
         while child.poll() is None:
             time.sleep(0.02)
             line.beat()
@@ -280,7 +287,7 @@ def _under_way(keeper: str, status: "dict[str, Any] | None") -> "bool | None":
     return _module(keeper)["is_alive"](status["keeper"])  # type: ignore[no-any-return]
 
 
-@functools.lru_cache(maxsize=None)
+@functools.lru_cache(1)
 def _module(source: str) -> "dict[str, Any]":
     names = {"__name__": "keeper"}  # type: dict[str, Any]
     exec(source, names)
@@ -303,12 +310,20 @@ def _resize(line: Line, keeper: str, folder: str, id: str, columns: int, rows: i
     _signal(line, keeper, folder, id, "SIGWINCH")
 
 
+def _hold(line: Line) -> None:
+    """Keep the connection open, which ends soon after its last request."""
+    while True:
+        line.beat()
+        time.sleep(1)
+
+
 def _hello(line: Line) -> None:
     """Nothing: that this answers is the answer."""
 
 
 _OPERATIONS: "dict[str, Callable[..., Any]]" = {
     "hello": _hello,
+    "hold": _hold,
     "facts": _facts,
     "folder": _folder,
     "put": _put,

@@ -29,7 +29,7 @@ from gputui.errors import GputuiError
 from gputui.run.machine import CopyProgress, Facts, JobSpec, Outcome
 from gputui.terminal import safe
 
-_SILENCE = 30.0
+_SILENCE = 15.0
 """Seconds without a word after which a connection counts as lost; the agent speaks every five."""
 _RETRY = 2.0
 """Seconds between two attempts to get a lost connection back."""
@@ -43,6 +43,21 @@ _SSH_FAILED = 255
 _GOES_ON = "What runs there goes on; gputui run --attach comes back to it"
 _HOST = re.compile(r"(ssh://)?([\w.+][\w.+-]*@)?[\w\[][\w.:%\]-]*/?")
 """A user, a host or alias and with ``ssh://`` a port; nothing that a shell in the user's ssh config would act on."""
+
+_OPTIONS = {
+    "ControlMaster": "auto",
+    "ControlPersist": "120",
+    "ServerAliveInterval": "15",
+    "ServerAliveCountMax": "3",
+    "ConnectTimeout": "10",
+    # What the user's config may ask for on behalf of a login, which this is not.
+    "RemoteCommand": "none",
+    "RequestTTY": "no",
+    "PermitLocalCommand": "no",
+    "ClearAllForwardings": "yes",
+    "ForwardAgent": "no",
+    "ForwardX11": "no",
+}
 
 _TROUBLE = (
     # What ssh says; what it means; what to do.
@@ -84,33 +99,21 @@ class SshMachine:
         self.name = host
         self._directory = directory
         self._python = ""
+        self._calls: set[_Call] = set()
         # Not below TMPDIR: the path of a socket may have about a hundred bytes.
         self._private = Path(tempfile.mkdtemp(prefix="gputui-", dir="/tmp"))
-        options = {
-            "ControlMaster": "auto",
-            "ControlPersist": "120",
-            "ControlPath": str(self._private / _SOCKET),
-            "ServerAliveInterval": "15",
-            "ServerAliveCountMax": "3",
-            "ConnectTimeout": "15",
-            # What the user's config may ask for on behalf of a login, which this is not.
-            "RemoteCommand": "none",
-            "RequestTTY": "no",
-            "PermitLocalCommand": "no",
-            "ClearAllForwardings": "yes",
-            "ForwardAgent": "no",
-            "ForwardX11": "no",
-        }
         self._ssh = [ssh, *(("-F", str(config)) if config else ()), "-E", str(self._private / "log"), "-T"]
-        for name, value in options.items():
+        for name, value in {**_OPTIONS, "ControlPath": self._private / _SOCKET}.items():
             self._ssh += ["-o", f"{name}={value}"]
 
     def connect(self) -> None:
         """Make the connection, while the terminal is free for what ssh may ask (a password, the server's key)."""
         self._find_python(interactive=True)
+        # However long a person then reads and chooses: who typed a password could not be asked again.
+        self._call("hold")
 
     def facts(self) -> Facts:
-        found: Facts = self._ask("facts", probe=_source("probe"))
+        found: Facts = self._ask("facts", probe=_source("probe"), cwd=os.getcwd(), directory=self._directory)
         return found
 
     def folder(self, run: Path) -> str:
@@ -190,6 +193,8 @@ class SshMachine:
 
     def close(self) -> None:
         """End the connection; what runs there goes on."""
+        for call in list(self._calls):
+            call.end()
         self._hang_up()
         shutil.rmtree(self._private, ignore_errors=True)
 
@@ -292,7 +297,8 @@ class RemoteJob:
             while len(self._log) < until and (messages := self._call.poll(0)):
                 for message in messages:
                     self._take(*message)
-                if self._over:
+                if messages[-1][0] == b"A":
+                    self._over = True
                     self._call.end()
                     return
         except GputuiError as lost:
@@ -313,8 +319,6 @@ class RemoteJob:
         elif kind == b"S":
             with _understood(self._machine.name):
                 self._status = json.loads(content)
-        elif kind == b"A":
-            self._over = True
 
 
 class _Call:
@@ -345,6 +349,7 @@ class _Call:
                 # Away from the terminal, whose Ctrl-C is not meant for it; but ssh asks at the terminal.
                 start_new_session=not interactive,
             )
+        machine._calls.add(self)
 
     def answer(self) -> Any:
         """What was asked for. Raises ``GputuiError`` with the reason where it is refused."""
@@ -411,6 +416,7 @@ class _Call:
         self._process.wait()
         self._process.stdout.close()
         self._said.close()
+        self._machine._calls.discard(self)
 
     def _end_of_answer(self) -> GputuiError:
         """Why there is no more, by what ssh and the far side said."""
