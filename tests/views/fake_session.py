@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ class StepResult:
 
     @property
     def failed(self) -> bool:
-        return not self.reports and not self.outcome.stopped
+        return not self.reports
 
 
 @dataclass
@@ -72,12 +73,14 @@ class FakeSession:
     steps: list[Step] = field(default_factory=list)
     request: Request = field(default_factory=lambda: Request(PROGRAM, "."))
     tools: Tools = field(default_factory=lambda: Tools("nsys", (2023, 4), "ncu", (2024, 1)))
-    found: tuple[Check, ...] = (Check("nsys", "ok", "found"), Check("ncu", "ok", "found"))
+    found: tuple[Check, ...] = (Check("nsys", "ok", "found", {"path": "nsys", "version": "2023.4"}),)
     check_error: GputuiError | None = None
     listener: Any = None
     folder: Folder | None = None
     checks: tuple[Check, ...] = ()
     results: list[StepResult] = field(default_factory=list)
+    facts: Any = None
+    numbers: Iterator[int] = field(default_factory=lambda: count(2))
     ran: list[Command] = field(default_factory=list)
     stops: int = 0
     sizes: list[tuple[int, int]] = field(default_factory=list)
@@ -93,15 +96,23 @@ class FakeSession:
     def blockers(self, tool: str) -> tuple[Check, ...]:
         return tuple(one for one in self.checks if tool in one.blocks)
 
+    def place(self) -> str:
+        if self.folder is None:
+            self.folder = Folder(self.base / f"2026-11-30_07-1{next(self.numbers)}_train")
+        return str(self.folder.path)
+
+    def edited(self, command: Command, argv: Sequence[str]) -> Command:
+        return replace(command, argv=tuple(argv))
+
     def timeline_command(self) -> Command:
-        return plan.timeline_command(self.request, self.tools)
+        return plan.timeline_command(self.request, replace(self.tools, folder=self.place()))
 
     def counter_commands(self, diagnosis: TimelineDiagnosis, chosen: Sequence[Proposal]) -> tuple[Command, ...]:
-        return plan.counter_commands(self.request, self.tools, diagnosis, chosen)
+        return plan.counter_commands(self.request, replace(self.tools, folder=self.place()), diagnosis, chosen)
 
     def run(self, command: Command) -> StepResult:
-        if self.folder is None:
-            self.folder = Folder(self.base / "2026-11-30_07-12_train")
+        self.place()
+        assert self.folder is not None
         self.ran.append(command)
         self.stopping.clear()
         step = self.steps.pop(0)
@@ -132,8 +143,3 @@ class FakeSession:
 
     def finish(self, state: str) -> None:
         self.finished.append(state)
-
-    def again(self, commands: Sequence[Command]) -> tuple[FakeSession, tuple[Command, ...]]:
-        new = FakeSession(self.base, self.steps, self.request, self.tools, self.found)
-        new.checks = self.checks
-        return new, tuple(commands)

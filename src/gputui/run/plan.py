@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from typing import TYPE_CHECKING
 
@@ -169,6 +169,16 @@ def _counter_command(request: Request, tools: Tools, ranges: Sequence[str], laun
         env=_env(request, tools),
         kernels=launches.names,
         launches=launches.count,
+    )
+
+
+def moved(command: Command, old: str, new: str) -> Command:
+    """The same command for another run, whose folder on the machine is ``new``."""
+    return replace(
+        command,
+        argv=tuple(word.replace(old, new) for word in command.argv),
+        output=command.output.replace(old, new),
+        env={key: value.replace(old, new) for key, value in command.env.items()},
     )
 
 

@@ -43,6 +43,7 @@ from gputui.views.library import (
 )
 from gputui.views.messages import (
     CommandEnded,
+    CommandsPlanned,
     ExplanationWritten,
     ExtrasRead,
     KernelsDiagnosed,
@@ -422,6 +423,9 @@ class GputuiApp(App[int]):
 
     def on_machine_checked(self, event: MachineChecked) -> None:
         self.guide.checked()
+
+    def on_commands_planned(self, event: CommandsPlanned) -> None:
+        self.guide.planned(event.commands)
 
     def on_command_ended(self, event: CommandEnded) -> None:
         self.guide.ended(event.result)

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from gputui.analysis.ncu_command import program_of
 from gputui.errors import EXIT_NO, GputuiError
-from gputui.run.plan import Command, Request, kernel_command
-from gputui.views._stand_in import failure_text
+from gputui.run.failures import failure_text
+from gputui.run.plan import Command, Request, kernel_command, moved
 from gputui.views.guide_text import parsed, shown_command
 from gputui.views.live import Live
-from gputui.views.messages import CommandEnded, MachineChecked
+from gputui.views.messages import CommandEnded, CommandsPlanned, MachineChecked
 from gputui.views.screens.run import RunScreen
 from gputui.views.text import shown
 from gputui.views.widgets.stages import Stage
@@ -43,10 +43,10 @@ _COUNTERS_TELL = frozenset({"busy", "few", "low-sm-active"})
 
 
 class Guide:
-    """``session`` is the run to lead through; without one ``new_session`` makes it when a kernel is to be profiled.
+    """``session`` is the run to lead through; ``new_session`` makes another one, on the same machine: for what ``r``
+    repeats, and for a kernel of a report.
 
-    ``earlier`` are runs that were interrupted, the newest first; ``commands`` what ``r`` repeats: those of
-    the run that is open.
+    ``earlier`` are runs that were interrupted, the newest first.
     """
 
     def __init__(
@@ -57,7 +57,6 @@ class Guide:
         proposer: Proposer | None = None,
         new_session: SessionMaker | None = None,
         earlier: Sequence[RunSummary] = (),
-        commands: Sequence[Command] = (),
     ) -> None:
         self.host = host
         self.session = session
@@ -77,6 +76,7 @@ class Guide:
         self.result: StepResult | None = None
         """Of the command that failed."""
         self.error: GputuiError | None = None
+        self._is_finished = False
         self.told = ""
         """A line above the commands: what has just happened."""
         self.stops = 0
@@ -85,11 +85,12 @@ class Guide:
         self._quits = False
         self._is_choosing = False
         self._is_read = False
-        self._is_finished = False
         self._first_new = 0
         self._timeline = 0
         """Its place among the reports: the one that the kernels are chosen from."""
-        self._ran: list[Command] = list(commands)
+        self._ran: list[Command] = []
+        self._ran_in = ""
+        """The folder, on the machine, that they wrote into."""
         self._reports: list[Path] = []
         self._wanted: Entry | None = None
         self._proposer = proposer
@@ -148,23 +149,33 @@ class Guide:
         self._work(self._check_machine, self.session)
 
     def _check_machine(self, session: Session) -> None:
-        self.host.post_message(MachineChecked(session.check()))
+        session.check()
+        self.host.post_message(MachineChecked())
 
     def checked(self) -> None:
         """What the machine can do is known."""
         assert self.session is not None
         self.done.add("check")
         if self._wanted is not None:
-            self._show_command_for(self._wanted)
-            return
-        try:
-            self._wait_with([self.session.timeline_command()])
-        except GputuiError as error:
-            if not self.blockers:
-                self.fail(error)
-                return
+            self._plan_for(self._wanted)
+        elif not self.session.tools.nsys:
             self._wait_with([])
-        if self.session.request.top is not None and not self.blockers:
+        else:
+            self._plan(lambda session: [session.timeline_command()])
+
+    def _plan(self, commands_of: Callable[[Session], Sequence[Command]]) -> None:
+        """Have the next commands made: the first of a run makes its folder, maybe on another machine."""
+        assert self.session is not None
+        self._work(self._make_commands, self.session, commands_of)
+
+    def _make_commands(self, session: Session, commands_of: Callable[[Session], Sequence[Command]]) -> None:
+        self.host.post_message(CommandsPlanned(commands_of(session)))
+
+    def planned(self, commands: Sequence[Command]) -> None:
+        """The next commands are known."""
+        assert self.session is not None
+        self._wait_with(commands)
+        if self.session.request.top is not None and self._wanted is None and not (self.blockers or self.told):
             self.proceed()
 
     # -------------------------------------------------------------- commands
@@ -200,7 +211,8 @@ class Guide:
             outputs = [one for one in command.argv if one.endswith(command.output)]
             if outputs and not any(one.endswith(command.output) for one in argv):
                 return words.text("guide.no_output", output=shown(outputs[0]))
-        self.commands[self.place] = replace(command, argv=argv)
+        assert self.session is not None
+        self.commands[self.place] = self.session.edited(command, argv)
         self._turn_to("ready")
         return ""
 
@@ -229,6 +241,7 @@ class Guide:
         self._work(self._run_command, session, command)
 
     def _run_command(self, session: Session, command: Command) -> None:
+        self._ran_in = session.place()
         self.host.post_message(CommandEnded(session.run(command)))
 
     def stop(self) -> None:
@@ -247,7 +260,7 @@ class Guide:
             self._finish("stopped")
             self.host.exit(0 if self._reports else EXIT_NO)
             return
-        if result.failed and not self._reports:
+        if result.failed and not (self._reports or result.outcome.stopped):
             self._fail(result)
         elif not result.outcome.stopped and self.place + 1 < len(self.commands):
             self.place += 1
@@ -316,21 +329,15 @@ class Guide:
         self._turn_to("choose")
         if top is not None and self.marked and not self.blockers:
             self.proceed()
-            self.proceed()
 
     def _show_commands(self) -> None:
         """The ncu commands for the marked kernels."""
-        assert self.session is not None
-        assert self.diagnosis is not None
+        diagnosis = self.diagnosis
+        assert diagnosis is not None
         chosen = [self.proposals[place] for place in sorted(self.marked)]
-        try:
-            commands = self.session.counter_commands(self.diagnosis, chosen)
-        except GputuiError as error:
-            self.fail(error)
-            return
         self.done.add("choose")
         self.stage = "counters"
-        self._wait_with(commands)
+        self._plan(lambda session: session.counter_commands(diagnosis, chosen))
 
     def _explain(self, new: Sequence[int]) -> None:
         """Show what came of it: the kernel that takes most of the program's time."""
@@ -389,7 +396,7 @@ class Guide:
             self._open_screen(at=place)
             self._turn_to("choose")
             return
-        if self.session is None and self._new_session is None:
+        if self._new_session is None and (self.session is None or self._is_finished):
             self.host.notify(words.text("guide.cannot_run"), markup=False)
             return
         if entry.timed is not None and self.host.library.share_of(entry) is None:
@@ -416,34 +423,39 @@ class Guide:
         return next((place for place, one in enumerate(self.proposals) if one.share is share), None)
 
     def _profile_program(self, program: tuple[str, ...]) -> None:
-        assert self._new_session is not None
-        self.session = self._new_session(Request(program, os.getcwd()))
-        self._is_finished = False
+        self._begin_anew(Request(program, os.getcwd()))
         self._check()
 
     def _profile_wanted(self) -> None:
         assert self.session is not None
         assert self._wanted is not None
+        if self._is_finished:
+            self._begin_anew(self.session.request)
         if self.session.checks:
-            self._show_command_for(self._wanted)
+            self._plan_for(self._wanted)
         else:
             self._check()
 
-    def _show_command_for(self, entry: Entry) -> None:
-        assert self.session is not None
+    def _begin_anew(self, request: Request) -> None:
+        """Another run, in a folder of its own; what its machine can do may be known already."""
+        assert self._new_session is not None
+        old, self.session = self.session, self._new_session(request)
+        if old is not None:
+            self.session.facts, self.session.tools, self.session.checks = old.facts, old.tools, old.checks
+        self._is_finished, self._is_choosing = False, False
+
+    def _plan_for(self, entry: Entry) -> None:
+        """The ncu command for one kernel."""
         self.stage = "counters"
-        if self._is_finished:
-            self.session, _ = self.session.again(())
-            self._is_finished = False
         timed = self._timed_of(entry)
         explained = None if timed is None else self.host.library.timelines.get(timed.report)
         if timed is None or explained is None or self._proposer is None:
-            self._wait_with([kernel_command(self.session.request, self.session.tools, entry.kernel.name)])
+            self._plan(lambda session: [_command_for(session, entry)])
             return
         self._timeline = timed.report
         self.diagnosis, self.proposals = explained.diagnosis, self._proposer(explained.diagnosis)
         place = self._proposal_of(timed)
-        if place is None:
+        if place is None or self.proposals[place].reason == "collective":
             self.host.notify(self.host.words.text("guide.no_command"), markup=False)
             self._close_screen()
             return
@@ -459,17 +471,17 @@ class Guide:
 
     def repeat(self) -> None:
         """Offer to run the commands of the last run once more, in a folder of their own."""
-        if self.session is None or not self._ran:
+        if self.session is None or self._new_session is None or not self._ran:
             self.host.notify(self.host.words.text("guide.nothing_to_repeat"), markup=False)
             return
-        self.session, commands = self.session.again(self._ran)
-        self._is_finished = False
-        self.done, self._is_choosing, self._wanted = {"check"}, False, None
+        self._begin_anew(self.session.request)
+        self.done, self._wanted = {"check"}, None
         self.stage = "timeline" if self._ran[0].tool == "nsys" else "counters"
-        self._open_screen()
-        self._wait_with(commands)
         self.told = self.host.words.text("guide.again")
-        self._show()
+        self._turn_to("checking")
+        self._open_screen()
+        ran, place = list(self._ran), self._ran_in
+        self._plan(lambda session: [moved(one, place, session.place()) for one in ran])
 
     def retry(self) -> None:
         """Once more: look at the machine, or run the command."""
@@ -549,3 +561,8 @@ class Guide:
 
     def _work(self, function: Callable[..., None], *arguments: Any) -> None:
         self.host.run_worker(partial(function, *arguments), thread=True, group="run", exit_on_error=False)
+
+
+def _command_for(session: Session, entry: Entry) -> Command:
+    tools = replace(session.tools, folder=session.place())
+    return kernel_command(session.request, tools, entry.kernel.name)

@@ -12,7 +12,7 @@ from gputui.run.output import OutputLines
 
 if TYPE_CHECKING:
     from gputui.run.plan import Command
-    from gputui.run.session import Progress
+    from gputui.run.progress import Progress
 
 _MOST_AT_ONCE = 128 * 1024
 """Bytes. Of a program that prints more between two looks nobody can read it, and the screen must keep up."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from textual.message import Message
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from gputui.errors import GputuiError
     from gputui.model.metrics import Metric
     from gputui.model.report import Extras
-    from gputui.run.doctor import Check
+    from gputui.run.plan import Command
     from gputui.run.session import StepResult
     from gputui.views.library import ExplainedTimeline, LinkedEntry, LoadedReport, RangeContent, SummedKernels
 
@@ -149,9 +149,13 @@ class ExplanationWritten(Message):
 class MachineChecked(Message):
     """What the machine can do is known."""
 
-    def __init__(self, checks: tuple[Check, ...]) -> None:
+
+class CommandsPlanned(Message):
+    """The next commands of a run are known."""
+
+    def __init__(self, commands: Sequence[Command]) -> None:
         super().__init__()
-        self.checks = checks
+        self.commands = commands
 
 
 class CommandEnded(Message):

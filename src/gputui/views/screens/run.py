@@ -14,6 +14,7 @@ from textual.widgets import Static
 from gputui.views import actions
 from gputui.views.guide_text import shown_command
 from gputui.views.paper import ROLE_CLASSES
+from gputui.views.screens.doctor import DoctorScreen
 from gputui.views.text import Line, shown
 from gputui.views.widgets.choose_list import ChooseFoot, ChooseList
 from gputui.views.widgets.editor import CommandEditor
@@ -148,7 +149,6 @@ class RunScreen(Screen[None]):
         guide, page = self.guide, self.guide.page
         if page != self._page:
             self._page, self._whole_output = page, False
-            self.body.all_checks = False
             self.body.reading = ("", 0, 0)
             self._close_editor()
             if page == "program":
@@ -257,9 +257,9 @@ class RunScreen(Screen[None]):
         self.show()
 
     def action_checks(self) -> None:
-        if self.pane == actions.RUN_CHECK:
-            self.body.all_checks = not self.body.all_checks
-            self.show()
+        session = self.guide.session
+        if self.guide.page == "ready" and session is not None:
+            self.app.push_screen(DoctorScreen(self.host.words, session.checks, ascii=self.host.ascii))
 
     def action_output(self) -> None:
         """The output on the whole screen, with the path of its log; and back."""

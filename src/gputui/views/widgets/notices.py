@@ -40,7 +40,8 @@ class Notices(OneLine):
 
 
 def texts_of(library: Library, words: Wording, *, was_stopped: bool) -> list[str]:
-    """What there is to say: what the profilers had to tell, files left out, each report's own notices, that reading was stopped."""
+    """What there is to say: what the profilers told, files left out, each report's own notices, that reading was
+    stopped."""
     several = len(library.reports) + len(library.failures) > 1
     texts = [shown(remark) for remark in library.remarks]
     for failure in library.failures:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from gputui.render.doctor import mark, summary, told
+from gputui.run.failures import failure_text
 from gputui.views import actions
-from gputui.views._stand_in import check_lines, failure_text
-from gputui.views.guide_text import command_lines, shown_command
+from gputui.views.guide_text import command_rows, shown_command
 from gputui.views.paper import LinesView
-from gputui.views.text import Line, paragraph, shorten_middle, shown
+from gputui.views.text import Line, line_width, paragraph, shorten_middle, shown, wrap
 
 if TYPE_CHECKING:
     from gputui.run.failures import Failure
@@ -29,13 +30,11 @@ class RunPage(LinesView):
         self.guide = guide
         self.words = words
         self.signs = signs
-        self.all_checks = False
         self.complaint = ""
         """What is wrong with what was typed."""
         self.is_editing = False
         self.reading: tuple[str, int, int] = ("", 0, 0)
         """The report that is being opened: its name, and how much of how much of it is read."""
-        self._command_starts: list[int] = []
 
     def get_content_height(self, container, viewport, width: int) -> int:  # type: ignore[no-untyped-def]
         return len(self.build(width - self.scrollbar_size_vertical))
@@ -54,7 +53,6 @@ class RunPage(LinesView):
             "choose": self._page_choose,
             "failed": self._page_failed,
         }
-        self._command_starts = []
         return [[(" ", ""), *line] for line in pages[self.guide.page](width)]
 
     # -------------------------------------------------------------- pages
@@ -73,52 +71,63 @@ class RunPage(LinesView):
             return
         is_check = guide.stage == "check"
         checks = () if guide.session is None else guide.session.checks
-        blockers = guide.blockers
-        troubles = tuple(one for one in checks if one.state in ("problem", "warning")) if is_check else blockers
-        if blockers:
-            yield from self._say("blocked-ncu" if guide.stage == "counters" else "blocked-nsys", width, "sentence")
-        elif is_check and any(one.state == "problem" for one in checks):
-            yield from self._say("blocked-counters", width, "sentence")
-        if self.all_checks and is_check:
-            yield from check_lines(checks, self.words)
-            yield ()
-        elif troubles:
-            yield ()
-            yield from check_lines(troubles, self.words)
-            yield ()
-        if not guide.commands:
-            yield from self._key("retry", "check_again")
+        yield from self._obstacles(width)
+        if guide.commands:
+            yield from self._commands(width)
         else:
-            yield from self._commands(width, is_check=is_check, tries=bool(blockers))
+            yield from self._key("retry", "check_again")
         if is_check and guide.earlier:
             yield ()
-            yield from self._say(
-                "earlier",
-                width,
-                "muted",
-                program=shown(guide.earlier[0].program),
-                folder=shown(guide.earlier[0].path.name),
-            )
+            one = guide.earlier[0]
+            yield from self._say("earlier", width, "muted", program=shown(one.program), folder=shown(one.path.name))
             yield from self._key("earlier", "open_earlier")
-        if is_check and checks and not self.all_checks:
+        if is_check and checks:
             yield ()
             passed = sum(one.state == "ok" for one in checks)
             yield from self._say("passed", width, "faint", passed=passed, checks=len(checks))
 
-    def _commands(self, width: int, *, is_check: bool, tries: bool) -> Iterator[Line]:
+    def _obstacles(self, width: int) -> Iterator[Line]:
+        """What stands in the way, each with what one may do about it oneself."""
         guide = self.guide
+        checks = () if guide.session is None else guide.session.checks
+        if guide.stage == "check":
+            troubles = [one for one in checks if one.state in ("problem", "warning")]
+        else:
+            troubles = list(guide.blockers)
+        if any(one.state == "problem" for one in troubles):
+            yield from paragraph(summary(checks, self.words), width, role="sentence")
+            yield ()
+        for row in told(troubles, self.words):
+            sign = mark(row.state, ascii=self.ascii)
+            lead = [(f"{sign} ", "high" if row.state == "problem" else "warning"), (f"{row.name}: ", "strong")]
+            yield from _with_lead(lead, row.found, width)
+            if row.state == "problem":
+                for _, lines in row.fixes[:1]:
+                    for line in lines:
+                        yield from paragraph(line, width, first=[(f"  {self.signs.bullet} ", "accent")], indent=4)
+        if troubles:
+            yield ()
+
+    def _commands(self, width: int) -> Iterator[Line]:
+        guide = self.guide
+        tries = bool(guide.blockers)
         if guide.told:
             yield from paragraph(guide.told, width, role="sentence")
         elif not tries:
-            key = "ready-timeline" if is_check else "ready-counters" if guide.commands[0].tool == "ncu" else "ready"
+            key = (
+                "ready-timeline"
+                if guide.stage == "check"
+                else "ready-counters"
+                if guide.commands[0].tool == "ncu"
+                else "ready"
+            )
             yield from self._say(key, width, "sentence")
         yield ()
         program = () if guide.session is None else guide.session.request.command
         several = len(guide.commands) > 1
         for place, command in enumerate(guide.commands):
-            self._command_starts.append(place)
             mark = self.signs.cursor if several and place == guide.place else " "
-            for line in command_lines(command.argv, program, width - 3):
+            for line in command_rows(command.argv, program, width - 6):
                 yield [(f"{mark} ", "accent"), *line]
             if several and place + 1 < len(guide.commands):
                 yield ()
@@ -158,8 +167,8 @@ class RunPage(LinesView):
         key = "choose" if guide.counters_tell else "choose_timeline_first"
         yield from self._say(key, width, "muted" if guide.counters_tell else "warning")
         if guide.blockers:
-            yield from self._say("blocked-ncu", width, "warning")
-            yield from check_lines(guide.blockers, self.words)
+            checks = () if guide.session is None else guide.session.checks
+            yield from paragraph(summary(checks, self.words), width, role="warning")
 
     def _failures(self) -> list[Failure]:
         session = self.guide.session
@@ -236,3 +245,11 @@ class RunPage(LinesView):
             self.rebuild()
         else:
             self.scroll_relative(y=step, animate=False)
+
+
+def _with_lead(lead: Line, text: str, width: int) -> list[Line]:
+    """``text`` behind the words that it is about, the lines below it a little in."""
+    used = line_width(lead)
+    first, *rest = wrap(text, max(8, width - used))
+    below = paragraph(" ".join(rest), width, indent=2) if rest else []
+    return [[*lead, (first, "")], *below]
