@@ -114,13 +114,7 @@ class RunPage(LinesView):
         if guide.told:
             yield from paragraph(guide.told, width, role="sentence")
         elif not tries:
-            key = (
-                "ready-timeline"
-                if guide.stage == "check"
-                else "ready-counters"
-                if guide.commands[0].tool == "ncu"
-                else "ready"
-            )
+            key = "ready-timeline" if guide.commands[0].tool == "nsys" else "ready-counters"
             yield from self._say(key, width, "sentence")
         yield ()
         program = () if guide.session is None else guide.session.request.command
