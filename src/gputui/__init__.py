@@ -8,6 +8,10 @@ The Python API is resolved lazily, so that ``import gputui`` costs nothing:
 A timeline (``report.timeline``) is diagnosed as a whole:
 
 >>> gputui.diagnose(gputui.open_report("run.nsys-rep")).findings
+
+A program to be profiled names its parts:
+
+>>> with gputui.annotate("forward"): ...
 """
 
 from __future__ import annotations
@@ -16,13 +20,14 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__", "diagnose", "open_report"]
+__all__ = ["__version__", "annotate", "diagnose", "open_report"]
 
 if TYPE_CHECKING:
+    from gputui.annotation import annotate
     from gputui.api import diagnose
     from gputui.formats import open_report
 
-_HOMES = {"open_report": "gputui.formats", "diagnose": "gputui.api"}
+_HOMES = {"open_report": "gputui.formats", "diagnose": "gputui.api", "annotate": "gputui.annotation"}
 
 
 def __getattr__(name: str) -> Any:

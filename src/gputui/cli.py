@@ -50,12 +50,12 @@ class ExportFormat(str, Enum):
     json = "json"
 
 
-class DoctorFormat(str, Enum):
+class RunsFormat(str, Enum):
     text = "text"
     json = "json"
 
 
-class RunsFormat(str, Enum):
+class DoctorFormat(str, Enum):
     text = "text"
     json = "json"
 
@@ -195,31 +195,6 @@ def export(
     typer.echo(safe(told), err=True)
 
 
-@app.command()
-def doctor(
-    format: Annotated[DoctorFormat, typer.Option(help="What to print.")] = DoctorFormat.text,
-    lang: LanguageOption = None,
-    ascii: AsciiOption = False,
-) -> None:
-    """Say whether this machine can profile, and how to fix what stops it. Status 1 where timeline or counters cannot work."""
-    from gputui.render.doctor import doctor_json, doctor_text
-    from gputui.run.doctor import can_profile, checks
-    from gputui.run.probe import facts
-
-    found = facts()
-    told = checks(found)
-    if format is DoctorFormat.json:
-        import json
-
-        text = json.dumps(doctor_json(told, found), allow_nan=False)
-    else:
-        words = _words(lang)
-        text = _plain(lambda ascii: doctor_text(told, words, ascii=ascii), ascii=ascii)
-    _print(f"{text}\n")
-    if not can_profile(told):
-        raise typer.Exit(EXIT_NO)
-
-
 @app.command("runs")
 def runs_(
     folder: Annotated[
@@ -253,6 +228,126 @@ def runs_(
     from gputui.render.runs import runs_text
 
     _print(f"{_plain(lambda ascii: runs_text(place, found, words), ascii=ascii)}\n")
+
+
+@app.command(context_settings={"allow_interspersed_args": False})
+def run(
+    command: Annotated[
+        list[str] | None, typer.Argument(help="The program and its arguments, after --.", metavar="-- COMMAND...")
+    ] = None,
+    ncu_top: Annotated[
+        int | None, typer.Option(min=0, help="Count the N longest kernels without asking; 0: the timeline alone.")
+    ] = None,
+    kernel: Annotated[
+        str | None,
+        typer.Option(help="Count these kernels: a name, or the operator or range that launched them.", metavar="RE"),
+    ] = None,
+    nvtx: Annotated[
+        str | None, typer.Option(help="Count what was launched in NVTX ranges whose path this finds.", metavar="RE")
+    ] = None,
+    timeline: Annotated[
+        Path | None,
+        typer.Option(help="Choose kernels from this timeline (nsys, PyTorch), record none.", readable=False),
+    ] = None,
+    pytorch_ranges: Annotated[
+        bool,
+        typer.Option("--pytorch-ranges", help="Mark PyTorch's operators as NVTX ranges."),
+    ] = False,
+    capture_api: Annotated[
+        bool, typer.Option("--capture-api", help="Record only between cudaProfilerStart and cudaProfilerStop.")
+    ] = False,
+    delay: Annotated[float | None, typer.Option(min=0, help="Seconds before the timeline begins.")] = None,
+    duration: Annotated[float | None, typer.Option(min=0, help="Seconds after which the timeline ends.")] = None,
+    launches: Annotated[int, typer.Option(min=1, help="Launches of each kernel to count.")] = 3,
+    communication: Annotated[
+        bool, typer.Option("--communication", help="Count NCCL kernels too; they mostly hang when they are replayed.")
+    ] = False,
+    host: Annotated[str | None, typer.Option(help="Run it there, over ssh.", metavar="USER@HOST")] = None,
+    directory: Annotated[
+        str | None, typer.Option("--directory", help="Where the program runs; default: here, or the home there.")
+    ] = None,
+    attach: Annotated[
+        bool, typer.Option("--attach", help="Go on with the newest run whose connection was lost.")
+    ] = False,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Where run folders are made.", readable=False)] = Path(
+        "gputui-runs"
+    ),
+    no_tui: Annotated[bool, typer.Option("--no-tui", help="Ask nothing and print: for scripts.")] = False,
+    level: LevelOption = None,
+    lang: LanguageOption = None,
+    ascii: AsciiOption = False,
+    no_mouse: MouseOption = False,
+) -> None:
+    """Profile a program: its timeline, then the kernels that matter, then why they are slow.
+
+    nsys records the timeline; ncu counts in the kernels that you choose there, or in the longest ones. Everything is
+    kept in a folder of its own below gputui-runs. The program is started once for the timeline and once or more for
+    the counters.
+    """
+    from gputui.cli_run import Printer, attached, machine_of, unattended
+    from gputui.run.plan import Request
+    from gputui.run.session import Session
+
+    for option, expression in (("--kernel", kernel), ("--nvtx", nvtx)):
+        _pattern(option, expression)
+    if attach and command:
+        raise GputuiError("gputui run --attach", "goes on with a program and takes none", "Leave the program out")
+    if not (attach or command):
+        raise GputuiError("gputui run", "has no program to run", "Name it behind --: gputui run -- python train.py")
+    words = _words(lang)
+    request = Request(
+        command=tuple(command or ()),
+        cwd=os.getcwd() if host or not directory else os.path.abspath(directory),
+        directory=directory or "",
+        top=ncu_top,
+        nvtx=nvtx,
+        kernel=kernel,
+        pytorch_ranges=pytorch_ranges,
+        capture_api=capture_api,
+        delay=delay,
+        duration=duration,
+        communication=communication,
+        launches=launches,
+    )
+    session = attached(output) if attach else Session(machine_of(host or "", request.directory), request, output)
+    reader: ReaderLevel | None = level.value if level else None
+
+    def show(lines: Iterable[RenderableType]) -> None:
+        found = list(lines)
+        _print(f"{_plain(lambda ascii: found, ascii=ascii)}\n")
+
+    printer = Printer(show, words, reader, session.machine.name, ascii=ascii)
+    with _cleaning_up():
+        status = unattended(session, printer, show, words, timeline)
+    raise typer.Exit(status)
+
+
+@app.command()
+def doctor(
+    format: Annotated[DoctorFormat, typer.Option(help="What to print.")] = DoctorFormat.text,
+    lang: LanguageOption = None,
+    ascii: AsciiOption = False,
+) -> None:
+    """Say whether this machine can profile, and how to fix what stops it.
+
+    Status 1 where the timeline or the counters cannot work.
+    """
+    from gputui.render.doctor import doctor_json, doctor_text
+    from gputui.run.doctor import can_profile, checks
+    from gputui.run.probe import facts
+
+    found = facts()
+    told = checks(found)
+    if format is DoctorFormat.json:
+        import json
+
+        text = json.dumps(doctor_json(told, found), allow_nan=False)
+    else:
+        words = _words(lang)
+        text = _plain(lambda ascii: doctor_text(told, words, ascii=ascii), ascii=ascii)
+    _print(f"{text}\n")
+    if not can_profile(told):
+        raise typer.Exit(EXIT_NO)
 
 
 def _exported_kernels(report: Report, choice: _Choice, format: ExportFormat) -> tuple[int, Iterable[str]]:

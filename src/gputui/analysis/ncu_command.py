@@ -113,7 +113,7 @@ class Commands:
         self._alike: defaultdict[str, list[int]] = defaultdict(list)
         for name, short in self._short.items():
             self._alike[short].append(name)
-        self._orders: dict[tuple[tuple[str, ...], int], Ids] = {}
+        self._orders: dict[tuple[tuple[str, ...], int], tuple[Ids, Ns]] = {}
         self._process = np.array([stream.process for stream in facts.timeline.streams] or [0])
 
     def of(self, name: int) -> tuple[str, ...]:
@@ -142,10 +142,11 @@ class Commands:
         wanted = [self._wanted(self._rows[name], inside) for name in names]
         process = int(self._process[ops.stream[wanted[0][0]]])
         shorts = tuple(sorted({self._short[name] for name in names}))
-        order = self._in_order(shorts, process)
-        order = order if counted is None else order[counted[order]]
-        sorter = np.argsort(order, kind="stable")
-        places = [np.sort(sorter[_found_in(order[sorter], rows)]) for rows in wanted]
+        rows, place = self._order(shorts, process)
+        if counted is not None:
+            keep = counted[rows]
+            rows, place = rows[keep], np.argsort(np.argsort(place[keep]))
+        places = [np.sort(place[_found_in(rows, one)]) for one in wanted]
         if not all(map(len, places)):
             return None
         needed = [min(most, len(one)) for one in places]
@@ -172,14 +173,16 @@ class Commands:
         usual: Ids = steady[detail[steady] == shapes[counts.argmax()]]
         return usual
 
-    def _in_order(self, shorts: tuple[str, ...], process: int) -> Ids:
-        """The launches of these functions in a process, in the order in which it launched them."""
+    def _order(self, shorts: tuple[str, ...], process: int) -> tuple[Ids, Ns]:
+        """The launches of these functions in a process, and the place of each in the order of their launches."""
         if (shorts, process) not in self._orders:
             ops = self._facts.timeline.ops
-            rows = np.concatenate([self._rows[one] for short in shorts for one in self._alike[short]])
+            rows = np.sort(np.concatenate([self._rows[one] for short in shorts for one in self._alike[short]]))
             rows = rows[self._process[ops.stream[rows]] == process]
+            place = np.empty(len(rows), dtype=np.int64)
             # The kernels of a CUDA graph have one call for all of them.
-            self._orders[shorts, process] = rows[np.lexsort((rows, self._launched(rows)))]
+            place[np.argsort(self._launched(rows), kind="stable")] = np.arange(len(rows))
+            self._orders[shorts, process] = rows, place
         return self._orders[shorts, process]
 
     def _process_name(self, process: int) -> str:

@@ -52,25 +52,16 @@ def told(checks: Iterable[Check], words: Wording) -> list[Told]:
         Told(
             check.state,
             words.text(f"doctor.{check.id}.name"),
-            _part(check, "found", words) or "",
-            tuple(
-                (words.text(f"doctor.{part}"), tuple(text.splitlines()))
-                for part in _FIXES
-                if (text := _part(check, part, words)) is not None
-            ),
+            _part(check, "found", words)[0],
+            tuple((words.text(f"doctor.{part}"), lines) for part in _FIXES if (lines := _part(check, part, words))),
         )
         for check in sorted(checks, key=lambda check: _ORDER[check.state])
     ]
 
 
-def _part(check: Check, part: str, words: Wording) -> str | None:
+def _part(check: Check, part: str, words: Wording) -> tuple[str, ...]:
     params = {name: safe(value) if isinstance(value, str) else value for name, value in check.params.items()}
-    try:
-        return words.text(f"doctor.{check.id}.{check.variant}.{part}", **params)
-    except KeyError:
-        if part == "found":
-            raise
-        return None
+    return words.texts(f"doctor.{check.id}.{check.variant}.{part}", **params)
 
 
 def summary(checks: Sequence[Check], words: Wording) -> str:
@@ -86,28 +77,33 @@ def message(checks: Iterable[Check], words: Wording) -> str:
     """
     checks = tuple(checks)
     grave = [check for check in checks if check.blocks]
-    return "\n\n".join(text for check in grave or checks if (text := _part(check, "ask", words)) is not None)
+    asked = [_part(check, "ask", words) for check in grave or checks]
+    return "\n\n".join("\n".join(lines) for lines in asked if lines)
 
 
 def doctor_text(checks: Sequence[Check], words: Wording, *, ascii: bool = False) -> Iterable[RenderableType]:
     """What to print: the sentence, then what is wrong with its cure, then what is right."""
     yield Text(summary(checks, words), style="bold green" if can_profile(checks) else "bold")
+    yield from wrong_text(checks, words, ascii=ascii)
     rows = told(checks, words)
-    for row in rows:
-        if row.state == "ok":
-            continue
-        yield Text()
-        yield _line(row, ascii)
-        for heading, lines in row.fixes:
-            yield Padding(Text(heading, style="dim"), (0, 0, 0, 2))
-            for line in lines:
-                yield Padding(Text(line), (0, 0, 0, 4))
     fine = [row for row in rows if row.state == "ok"]
     if fine:
         yield Text()
         yield Text(words.text("doctor.more"), style="dim")
         for row in fine:
             yield _line(row, ascii)
+
+
+def wrong_text(checks: Sequence[Check], words: Wording, *, ascii: bool = False) -> Iterable[RenderableType]:
+    """What is wrong, each with its cure."""
+    for row in told(checks, words):
+        if row.state != "ok":
+            yield Text()
+            yield _line(row, ascii)
+            for heading, lines in row.fixes:
+                yield Padding(Text(heading, style="dim"), (0, 0, 0, 2))
+                for line in lines:
+                    yield Padding(Text(line), (0, 0, 0, 4))
 
 
 def _line(row: Told, ascii: bool) -> Text:

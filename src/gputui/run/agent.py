@@ -29,13 +29,14 @@ from typing import Any, BinaryIO
 
 _BEAT = 5.0
 """Seconds after which a silent agent says that it is alive."""
+_PROBE_S = 60.0
 _LOOK = 0.1
 """Seconds between two looks at a log."""
 _CHUNK = 1 << 16
 
 
 class RefusedError(Exception):
-    """Why a request is not done: one line, for a person."""
+    """Why a request is not done and, second, what to do next: a line each, for a person."""
 
 
 class Line:
@@ -73,8 +74,11 @@ def main(request: str, marker: str) -> None:
             line.send(b"A", json.dumps(_OPERATIONS[wanted.pop("do")](line, **wanted)).encode())
         except BrokenPipeError:
             raise
-        except (RefusedError, OSError) as error:
-            line.send(b"E", json.dumps({"message": str(error)}).encode())
+        except RefusedError as error:
+            line.send(b"E", json.dumps(error.args).encode())
+        except OSError as error:
+            where = f" ({_text(os.fsencode(error.filename))})" if error.filename else ""
+            line.send(b"E", json.dumps([f"{error.strerror or error}{where}"]).encode())
     except BrokenPipeError:
         # Nobody listens any more; without this, Python would try once again to write what is left.
         os._exit(1)
@@ -133,10 +137,21 @@ def _facts(line: Line, probe: str, cwd: str, directory: str) -> "dict[str, Any]"
         source.write(probe.encode())
         source.seek(0)
         place = _working_folder(_raw(cwd), _raw(directory))
-        child = subprocess.Popen([sys.executable, "-I", "-"], stdin=source, stdout=found, cwd=place)
-        while child.poll() is None:
-            time.sleep(0.02)
-            line.beat()
+        child = subprocess.Popen(
+            [sys.executable, "-I", "-"], stdin=source, stdout=found, cwd=place, start_new_session=True
+        )
+        try:
+            until = time.monotonic() + _PROBE_S
+            while child.poll() is None:
+                if time.monotonic() > until:
+                    raise RefusedError(
+                        f"looking at it took more than {_PROBE_S:g} s", "See whether nvidia-smi hangs there"
+                    )
+                time.sleep(0.02)
+                line.beat()
+        finally:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(child.pid, signal.SIGKILL)
         found.seek(0)
         try:
             return json.loads(found.read().decode())  # type: ignore[no-any-return]
@@ -149,7 +164,7 @@ def _start(line: Line, keeper: str, spec: "dict[str, Any]", directory: str) -> "
     name = _plain(spec["id"])
     spec["cwd"] = _text(_working_folder(_raw(spec["cwd"]), _raw(directory)))
     if _under_way(keeper, _status(folder, name)) is not False:
-        raise RefusedError("this command of the run is under way there already")
+        raise RefusedError("this command of the run is under way already", "gputui run --attach follows it")
     for old in (b".log", b".status.json"):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(folder, name + old))
@@ -160,7 +175,7 @@ def _start(line: Line, keeper: str, spec: "dict[str, Any]", directory: str) -> "
     with open(os.devnull, "rb") as nothing, tempfile.TemporaryFile() as said:
         # A session of its own and nothing of this connection: it goes on when the connection ends.
         child = subprocess.Popen(
-            [sys.executable, "-I", program, told], stdin=nothing, stdout=said, stderr=said, start_new_session=True
+            [sys.executable, "-I", "-S", program, told], stdin=nothing, stdout=said, stderr=said, start_new_session=True
         )
         while not _started(_status(folder, name)):
             if child.poll() is not None and not _started(_status(folder, name)):
@@ -182,14 +197,14 @@ def _working_folder(wanted: bytes, directory: bytes) -> bytes:
     if directory:
         path = os.path.join(home, os.path.expanduser(directory))
         if not os.path.isdir(path):
-            raise RefusedError(f"there is no folder {_text(path)}")
+            raise RefusedError(f"there is no folder {_text(path)}", "Name one that is there with --remote-dir")
         return path
     return wanted if os.path.isdir(wanted) else home
 
 
 def _attach(line: Line, folder: str, id: str) -> "dict[str, Any]":
     if _status(_raw(folder), _plain(id)) is None:
-        raise RefusedError("no such command was started there")
+        raise RefusedError("no such command was started", "Run it anew")
     return {}
 
 
@@ -204,6 +219,9 @@ def _follow(line: Line, keeper: str, folder: str, id: str, offset: int) -> None:
         if over:
             # It may have ended between the two looks.
             status = _status(place, name)
+            if status is not None and "ended" not in status:
+                # Its keeper was killed, and nobody else looks after what that left running.
+                _module(keeper)["end_all"](status["token"])
         with contextlib.suppress(FileNotFoundError), open(os.path.join(place, name + b".log"), "rb") as log:
             log.seek(offset)
             for chunk in _chunks(log):
@@ -246,7 +264,7 @@ def _fetch(line: Line, run: str, name: str, kept: "dict[str, int]") -> "dict[str
                 line.send(b"D", new)
             line.beat()
         if _tag(os.fstat(file.fileno())) != tag:
-            raise RefusedError("the file changed while it was copied")
+            raise RefusedError("the file changed while it was copied", "Fetch it again")
     return {"sha256": sha.hexdigest()}
 
 
@@ -267,7 +285,7 @@ def _forget(line: Line, keeper: str, run: str) -> None:
     for entry in os.listdir(place):
         name, mark, rest = entry.partition(b".status.json")
         if mark and not rest and _under_way(keeper, _status(place, name)) is not False:
-            raise RefusedError("a command of the run is still under way there")
+            raise RefusedError("a command of the run is still under way", "gputui run --attach follows it")
     shutil.rmtree(place)
 
 
@@ -300,7 +318,7 @@ def _signal(line: Line, keeper: str, folder: str, id: str, name: str) -> None:
     if status is None or runs is False:
         return
     if runs is None:
-        raise RefusedError(f"the command runs on another machine ({status['keeper']['host']}): connect to that one")
+        raise RefusedError(f"the command runs on {status['keeper']['host']}, another machine", "Connect to that one")
     with contextlib.suppress(ProcessLookupError):
         os.kill(status["keeper"]["pid"], getattr(signal, name))
 

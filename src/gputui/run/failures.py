@@ -271,7 +271,7 @@ _EXCEPTION = re.compile(r"(?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit|Warning
 
 
 def _python_error(run: _Run) -> dict[str, Any] | None:
-    if run.ended_well or run.outcome is None and run.has_report:
+    if run.ended_well or (run.outcome is None and run.has_report):
         return None
     error: str | None = None
     in_traceback = False

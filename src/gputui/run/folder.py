@@ -13,7 +13,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import count
 from pathlib import Path
@@ -28,7 +28,7 @@ from gputui.run import keeper
 from gputui.run.local import WORK
 from gputui.run.machine import Outcome
 from gputui.run.plan import Command, Request, Tools
-from gputui.run.process import read_status
+from gputui.run.process import Identity, is_alive, read_status
 from gputui.terminal import safe
 
 RUNS = "gputui-runs"
@@ -78,24 +78,13 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
-    """The process that writes a run, as ``keeper.identity`` tells it."""
-
-    pid: int
-    start: int
-    boot: str
-    space: str
-    host: str
-
-
-@dataclass(frozen=True, slots=True)
 class RunRecord:
     """What ``run.json`` holds. ``host`` is what the user named with ``--host``, empty for gputui's own machine."""
 
     state: State
     started: datetime
     request: Request
-    owner: Owner
+    owner: Identity
     host: str = ""
     ended: datetime | None = None
     tools: Mapping[str, str] = field(default_factory=dict)
@@ -351,24 +340,20 @@ def recover(path: Path) -> RunSummary:
 
 def _recover_stage(run: RunFolder, stage: Stage) -> datetime | None:
     """Keep what the command left; when it ended, where its keeper saw that."""
-    status = read_status(run.work / f"{stage.id}.status.json") or {}
-    if "token" in status and "ended" not in status:
-        keeper.end_all(status["token"])
+    status = read_status(run.work / f"{stage.id}.status.json")
+    if status is not None and status.ended is None:
+        keeper.end_all(status.token)
     begin = Path(stage.output).name
     drafts = [one for one in sorted(run.work.iterdir()) if one.name.startswith(begin) and _is_whole_report(one)]
     reports = [run.adopt(draft, draft.name) for draft in drafts]
     log = run.work / f"{stage.id}.log"
     if log.is_file():
         run.adopt(log, log.name)
-    run._change(
-        stage.id,
-        seconds=status.get("seconds"),
-        status=status.get("status"),
-        stopped=bool(status.get("stopped")),
-        error=status.get("error", ""),
-        reports=tuple(one.name for one in reports),
-    )
-    return datetime.fromtimestamp(status["ended"]).astimezone() if "ended" in status else None
+    run._change(stage.id, reports=tuple(one.name for one in reports))
+    if status is None or status.ended is None:
+        return None
+    run._change(stage.id, seconds=status.seconds, status=status.status, stopped=status.stopped, error=status.error)
+    return datetime.fromtimestamp(status.ended).astimezone()
 
 
 def _is_whole_report(path: Path) -> bool:
@@ -384,14 +369,14 @@ def _is_whole_report(path: Path) -> bool:
 def _state(path: Path, record: RunRecord) -> Literal[State, "unknown"]:
     if record.state != "running":
         return record.state
-    alive = keeper.is_alive(asdict(record.owner))
+    alive = is_alive(record.owner)
     if alive is False and record.host:
         # The program may go on there.
         return "unknown"
     if alive is False:
         statuses = [read_status(one) for one in (path / WORK).glob("*.status.json")]
-        ending = [one for one in statuses if one is not None and "ended" not in one]
-        return "running" if any(keeper.is_alive(one["keeper"]) for one in ending) else "interrupted"
+        ending = [one for one in statuses if one is not None and one.ended is None]
+        return "running" if any(is_alive(one.keeper) for one in ending) else "interrupted"
     return "unknown" if alive is None else "running"
 
 
@@ -429,7 +414,7 @@ def program_name(command: Sequence[str]) -> str:
     names = [Path(word).name for word in command]
     name = ""
     if names and _LAUNCHERS.fullmatch(names[0]):
-        for word, following in zip(names[1:], [*names[2:], ""], strict=True):
+        for word, following in zip(names[1:], [*names, ""][2:], strict=True):
             if word in ("-m", "-c") or word.endswith(".py"):
                 name = {"-m": following.rpartition(".")[2], "-c": ""}.get(word, word.removesuffix(".py"))
                 break
@@ -443,8 +428,8 @@ def _now() -> datetime:
     return datetime.now().astimezone()
 
 
-def _owner() -> Owner:
-    return Owner(**keeper.identity(os.getpid()))
+def _owner() -> Identity:
+    return Identity(**keeper.identity(os.getpid()))
 
 
 def _first_free(folder: Path, stem: str, suffix: str, make: Callable[[Path], None]) -> Path:

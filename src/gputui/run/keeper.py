@@ -5,13 +5,13 @@ file: ``id``, ``argv``, ``folder``, ``cwd``, ``env``, ``tool``, ``columns``, ``r
 
 - ``liveness``: number of an inherited pipe's reading end. Once its writers are gone, whoever asked is gone too, and the
   command is stopped. Without it the command goes on alone.
-- ``grace_s``: how long a tool may then take to finish its report.
+- ``grace_s``: how long it may then take.
 - ``inherit_stdin``: the command reads the keeper's standard input; else it has none.
 
 In ``folder`` it writes ``<id>.log`` (what was printed, as it came) and ``<id>.status.json``, at the start and, with
 ``ended``, as its last act; both are also printed, a line each. It obeys signals: SIGINT stops the command as Ctrl-C
-would, a second one ends it within seconds, SIGTERM at once; SIGWINCH gives its terminal the size in ``<id>.size``
-("columns rows").
+would, a second one ends the program within seconds, SIGTERM all at once; SIGWINCH gives its terminal the size in
+``<id>.size`` ("columns rows").
 
 What the command leaves running has a moment to end by itself (nsys's agent does) and is then killed, daemons too: it
 would disturb the next measurement, and no report tells of it any more.
@@ -38,7 +38,7 @@ MARKER = "GPUTUI_JOB"
 LOG_HEAD = 32 << 20
 LOG_TAIL = 1 << 20
 GRACE_S = 20.0
-"""For the report, once whoever asked is gone."""
+"""For the program to end once whoever asked is gone, and for nsys's report after that."""
 LAST_GRACE_S = 3.0
 """Between the second stop and the end."""
 LEFTOVER_S = 2.0
@@ -220,12 +220,14 @@ class Keeper:
         self._stops = 0
         self._deadline = None  # type: Optional[float]
         self._child = 0
+        self._spare_tool = spec.get("tool") == "nsys"
+        self._grace = spec.get("grace_s", GRACE_S)
 
     def run(self) -> int:
         wake = self._listen()
         begun = time.monotonic()
-        self._tell()
         log = Log(self._place + b".log")
+        self._tell()
         master, slave = self._terminal()
         status = None
         error = ""
@@ -308,12 +310,11 @@ class Keeper:
             if liveness in ready and not os.read(liveness, 4096):
                 watched.remove(liveness)
                 self._ask_to_stop()
-                self._hurry(self._spec.get("grace_s", GRACE_S))
+                self._hurry(self._grace)
             while self._asked:
                 self._obey(self._asked.pop(0))
             if self._deadline is not None and time.monotonic() >= self._deadline:
-                end_all(self._token, self._root)
-                self._deadline = None
+                self._lose_patience()
             status = self._reaped()
             if status is not None:
                 return status
@@ -322,10 +323,11 @@ class Keeper:
         if number == signal.SIGINT and not self._stops:
             self._ask_to_stop()
         elif number == signal.SIGINT:
-            self._interrupt(signal.SIGTERM)
+            self._end_program(signal.SIGTERM)
             self._hurry(LAST_GRACE_S)
         elif number == signal.SIGTERM:
             self._stops += 1
+            self._spare_tool = False
             self._hurry(0)
         elif number == signal.SIGWINCH:
             try:
@@ -336,19 +338,45 @@ class Keeper:
                 pass
 
     def _ask_to_stop(self) -> None:
-        if not self._stops:
-            self._interrupt(signal.SIGINT)
+        if not self._stops and self._spare_tool:
+            # nsys hands it on to the program.
+            _send(self._child, signal.SIGINT)
+        elif not self._stops:
+            self._end_program(signal.SIGINT)
         self._stops += 1
 
-    def _interrupt(self, number: int) -> None:
-        """As Ctrl-C in a terminal does, to the whole group. nsys alone hands it on itself, and then reports."""
-        if self._spec.get("tool") == "nsys":
-            _send(self._child, number)
+    def _end_program(self, number: int) -> None:
+        """As Ctrl-C in a terminal does, to the whole group; but not to nsys, which drops its report at a second one."""
+        if self._spare_tool:
+            for pid in self._programs():
+                _send(pid, number)
         else:
             try:
                 os.killpg(self._child, number)
             except (ProcessLookupError, PermissionError):
                 pass
+
+    def _programs(self) -> List[int]:
+        """What nsys profiles: it has sessions of its own, and nsys's agent, which has one too, goes by nsys's name."""
+        found = []
+        for pid in leftovers(self._token, self._root):
+            try:
+                is_tool = os.path.basename(os.readlink("/proc/%d/exe" % pid)).startswith("nsys")
+                if os.getsid(pid) != self._child and not is_tool:
+                    found.append(pid)
+            except OSError:
+                continue
+        return found
+
+    def _lose_patience(self) -> None:
+        """Kill what did not end in time: all, or first the program alone, so that nsys finishes its report."""
+        if self._spare_tool:
+            self._end_program(signal.SIGKILL)
+            self._spare_tool = False
+            self._deadline = time.monotonic() + self._grace
+        else:
+            end_all(self._token, self._root)
+            self._deadline = None
 
     def _hurry(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds

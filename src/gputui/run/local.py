@@ -104,6 +104,9 @@ class LocalMachine:
                 str(to), f"cannot be written ({error.strerror})", f"Make room there; the file is {source}"
             ) from error
 
+    def forget(self, run: Path) -> None:
+        """Nothing: what is left in the run's folder is the user's."""
+
     def close(self) -> None:
         for job in self._jobs:
             job.let_go()

@@ -22,6 +22,8 @@ class Request:
 
     command: tuple[str, ...]
     cwd: str
+    directory: str = ""
+    """Where the program is to run, where that was asked for."""
     top: int | None = None
     nvtx: str | None = None
     kernel: str | None = None

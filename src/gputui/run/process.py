@@ -7,17 +7,51 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated
+
+import msgspec
 
 from gputui.errors import GputuiError
 from gputui.run import keeper
 from gputui.run.machine import JobSpec, Outcome
 
 _MOST_READ = 1 << 20
+_LAST_TIME = 1e11
+"""Of what a date can be made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A process, as ``keeper.identity`` tells it."""
+
+    pid: int
+    start: int
+    boot: str
+    space: str
+    host: str
+
+
+def is_alive(who: Identity) -> bool | None:
+    """As ``keeper.is_alive``."""
+    return keeper.is_alive(asdict(who))
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What a keeper tells of its command. Times in seconds since 1970; ``ended`` is ``None`` until all is over."""
+
+    keeper: Identity
+    token: str
+    started: float
+    pid: int | None = None
+    ended: Annotated[float, msgspec.Meta(ge=0, le=_LAST_TIME)] | None = None
+    status: int | None = None
+    stopped: bool = False
+    seconds: float = 0.0
+    error: str = ""
 
 
 class LocalJob:
@@ -26,7 +60,7 @@ class LocalJob:
     def __init__(
         self,
         spec: JobSpec,
-        status: Mapping[str, Any],
+        status: Status,
         child: subprocess.Popen[bytes] | None = None,
         liveness: int | None = None,
     ) -> None:
@@ -60,10 +94,11 @@ class LocalJob:
                 os.close(gone)
             assert child.stdout is not None
             said = child.stdout.readline()
-            if not said.startswith(b"{"):
+            status = _parsed(said)
+            if status is None:
                 lines = (said + child.communicate()[0]).decode("utf-8", "replace").split("\n")
                 raise _cannot_start(spec, next((line for line in reversed(lines) if line), "its keeper died"))
-            return cls(spec, json.loads(said), child, liveness)
+            return cls(spec, status, child, liveness)
         except BaseException:
             # A keeper that had begun takes this for the death of whoever asked.
             os.close(liveness)
@@ -95,14 +130,14 @@ class LocalJob:
         if self._outcome is None and not self._keeper_runs():
             said = self._last_words()
             written = read_status(Path(f"{self._place}.status.json"))
-            ended = next((one for one in (written, said) if one is not None and "ended" in one), None)
+            ended = next((one for one in (written, said) if one is not None and one.ended is not None), None)
             if ended is None:
-                keeper.end_all(str(self._status["token"]))
+                keeper.end_all(self._status.token)
                 self._outcome = Outcome(
                     None, stopped=False, seconds=0.0, error="its keeper was killed, and nobody saw it end"
                 )
             else:
-                self._outcome = Outcome(ended["status"], ended["stopped"], ended["seconds"], ended["error"])
+                self._outcome = Outcome(ended.status, ended.stopped, ended.seconds, ended.error)
             self.let_go()
         return self._outcome
 
@@ -127,9 +162,9 @@ class LocalJob:
     def _keeper_runs(self) -> bool:
         if self._child is not None:
             return self._child.poll() is None
-        return keeper.is_alive(self._status["keeper"]) is not False
+        return is_alive(self._status.keeper) is not False
 
-    def _last_words(self) -> dict[str, Any] | None:
+    def _last_words(self) -> Status | None:
         """The status that the keeper printed last, for a disk that has no room for it."""
         if self._child is None or self._child.stdout is None:
             return None
@@ -142,10 +177,10 @@ class LocalJob:
             self._child.send_signal(number)
         elif self._keeper_runs():
             with suppress(ProcessLookupError):
-                os.kill(self._status["keeper"]["pid"], number)
+                os.kill(self._status.keeper.pid, number)
 
 
-def read_status(path: Path) -> dict[str, Any] | None:
+def read_status(path: Path) -> Status | None:
     """What a keeper wrote; ``None`` where there is nothing, or nothing of use."""
     try:
         return _parsed(path.read_bytes())
@@ -153,15 +188,11 @@ def read_status(path: Path) -> dict[str, Any] | None:
         return None
 
 
-def _parsed(text: bytes) -> dict[str, Any] | None:
+def _parsed(text: bytes) -> Status | None:
     try:
-        status = json.loads(text)
-    except (ValueError, RecursionError):
+        return msgspec.convert(json.loads(text), Status)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
-    if not isinstance(status, dict) or not isinstance(status.get("token"), str):
-        return None
-    who = status.get("keeper")
-    return status if isinstance(who, dict) and isinstance(who.get("pid"), int) else None
 
 
 def _cannot_start(spec: JobSpec, why: str) -> GputuiError:

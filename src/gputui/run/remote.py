@@ -138,7 +138,11 @@ class SshMachine:
             return {self._plain(name): int(size) for name, size in found.items()}
 
     def fetch(self, run: Path, name: str, to: Path, progress: CopyProgress | None = None) -> None:
-        """Bring a file here, checked by its SHA-256. Raises ``ConnectionError`` where the connection breaks."""
+        """Copy a file, checked by its SHA-256. What a copy that broke off brought is kept beside ``to``.
+
+        Raises ``ConnectionError`` where the connection breaks, ``GputuiError`` where there is no such file, no room, or
+        ``progress`` stopped it.
+        """
         self._plain(name)
         try:
             self._fetch(run, name, to, progress)
@@ -177,7 +181,8 @@ class SshMachine:
                     file.write(content)
                     sha.update(content)
                     if progress is not None and not progress(file.tell(), size):
-                        return
+                        message = "it was not copied to the end: it was stopped"
+                        raise GputuiError(f"{self.name}: {safe(name)}", message, "Fetch it again for the rest")
         finally:
             call.end()
         with _understood(self.name):
@@ -402,12 +407,17 @@ class _Call:
             content = bytes(self._buffer[_HEAD.size : _HEAD.size + size])
             del self._buffer[: _HEAD.size + size]
             if kind == b"E":
-                with _understood(self._machine.name):
-                    raise GputuiError(self._machine.name, safe(json.loads(content)["message"]))
+                raise self._refusal(content)
             if kind == b"O":
                 version = f"its Python is {safe(content.decode())}"
                 raise _NoPythonError(self._machine.name, "its Python is too old", version)
             yield kind, content
+
+    def _refusal(self, content: bytes) -> GputuiError:
+        host = self._machine.name
+        with _understood(host):
+            message, *hint = json.loads(content)
+            return GputuiError(host, safe(message), safe(hint[0]) if hint else f"Look there: ssh {host}")
 
     def end(self) -> None:
         """Let go of it; a request that is not finished ends."""
@@ -500,5 +510,5 @@ def _sum_of(path: Path) -> hashlib._Hash:
 
 def _outcome(status: Mapping[str, Any]) -> Outcome:
     if "ended" not in status:
-        return Outcome(None, False, 0.0, "nobody saw it end")
+        return Outcome(None, False, 0.0, "its keeper was killed, and nobody saw it end")
     return Outcome(status["status"], status["stopped"], status["seconds"], safe(status["error"]))

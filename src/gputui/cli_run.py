@@ -1,0 +1,180 @@
+"""``gputui run``: from a program to an explanation, with a screen or without. It holds no arithmetic."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gputui.errors import GputuiError
+from gputui.run import folder as folders
+from gputui.run.guided import Stage, Teller, lead
+from gputui.run.output import PlainText
+from gputui.run.session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+
+    from rich.console import RenderableType
+
+    from gputui.analysis.engine import Diagnosis
+    from gputui.analysis.proposals import Proposal
+    from gputui.analysis.timeline_diagnosis import TimelineDiagnosis
+    from gputui.model.report import Report
+    from gputui.run.doctor import Check
+    from gputui.run.machine import Machine
+    from gputui.run.plan import Command, Tools
+    from gputui.run.session import StepResult
+    from gputui.wording import ReaderLevel, Wording
+
+_REPORT = re.compile(r"Generating '[^'\n]*\.qdstrm'")
+"""What nsys says when the program has ended."""
+Show = Callable[[Iterable["RenderableType"]], None]
+
+
+def machine_of(host: str, directory: str) -> Machine:
+    """This machine, or the one that ``host`` names, connected."""
+    if not host:
+        from gputui.run.local import LocalMachine
+
+        return LocalMachine()
+    from gputui.run.remote import SshMachine
+
+    machine = SshMachine(host, directory)
+    machine.connect()
+    return machine
+
+
+def attached(base: Path) -> Session:
+    """The newest run that may still go on on another machine. Raises ``GputuiError`` where there is none."""
+    lost = [one for one in folders.runs(base) if one.state == "unknown" and folders.read_record(one.path).host]
+    if not lost:
+        raise GputuiError(str(base), "holds no run that goes on on another machine", "gputui runs lists what there is")
+    folder = folders.RunFolder.open(lost[0].path)
+    request = folder.record.request
+    return Session(machine_of(folder.record.host, request.directory), request, base, folder=folder)
+
+
+class Printer(Teller):
+    """Prints a guided run: the program's output as it comes, and what gputui says of it beside."""
+
+    def __init__(self, show: Show, words: Wording, level: ReaderLevel | None, host: str, *, ascii: bool) -> None:
+        self._show = show
+        self._words = words
+        self._level = level
+        self._host = host
+        self._ascii = ascii
+        self._plain = PlainText()
+        self._at_margin = True
+        self._is_over = False
+        """Whether the program has ended: what nsys says from then on is of files under names of the moment."""
+
+    def stage(self, stage: Stage) -> None:
+        from gputui.render.run_text import stage_line
+
+        self._say([stage_line(stage, self._words)])
+
+    def checked(self, checks: Sequence[Check], tools: Tools) -> None:
+        from gputui.render.run_text import checked_text
+
+        self._say(checked_text(checks, tools, self._words))
+
+    def blocked(self, checks: Sequence[Check]) -> None:
+        from gputui.render.doctor import wrong_text
+
+        self._say(wrong_text(checks, self._words, ascii=self._ascii))
+
+    def command(self, command: Command) -> None:
+        from gputui.render.run_text import command_text
+
+        self._is_over = False
+        self._say([command_text(command)])
+
+    def output(self, data: bytes) -> None:
+        if self._is_over:
+            return
+        text = self._plain.feed(data)
+        end = _REPORT.search(text)
+        if end is not None:
+            self._is_over, text = True, text[: end.start()]
+        if text:
+            self._at_margin = text.endswith("\n")
+            with suppress(OSError):
+                sys.stdout.write(text)
+                sys.stdout.flush()
+
+    def ended(self, result: StepResult) -> None:
+        from gputui.render.run_text import ended_text
+
+        self._say(ended_text(result, self._words))
+
+    def timeline(self, report: Report, diagnosis: TimelineDiagnosis) -> None:
+        from gputui.render.run_text import timeline_summary
+
+        self._say(timeline_summary(report, diagnosis, self._words))
+
+    def proposed(self, proposals: Sequence[Proposal]) -> None:
+        from gputui.render.run_text import proposals_text
+
+        self._say(proposals_text(proposals, self._words))
+
+    def explained(self, launches: Sequence[Diagnosis]) -> None:
+        from gputui.render.text import kernel_text
+
+        self._say(kernel_text(launches[0], self._words, self._level, launches=launches, ascii=self._ascii))
+
+    def lost(self, message: str) -> None:
+        from gputui.render.run_text import connection_line
+
+        self._say([connection_line(self._host, message, self._words)])
+
+    def _say(self, lines: Iterable[RenderableType]) -> None:
+        if not self._at_margin:
+            sys.stdout.write("\n")
+            self._at_margin = True
+        self._show(lines)
+
+
+def unattended(session: Session, printer: Printer, show: Show, words: Wording, timeline: Path | None) -> int:
+    """Lead a run without a screen; the exit status."""
+    from gputui.render.run_text import next_line
+
+    _offer_interrupted(session.base, show, words)
+    session.inherit_stdin = sys.stdin is not None and not sys.stdin.isatty()
+    with _interruptible(session, show, words):
+        done = lead(session, printer, timeline)
+    if session.folder is not None and done.reports:
+        show([next_line(["gputui", "open", os.path.relpath(session.folder.path)], words)])
+    return done.status
+
+
+def _offer_interrupted(base: Path, show: Show, words: Wording) -> None:
+    """Tell of runs whose gputui died, once: what they left is kept, and told of in the list from then on."""
+    from gputui.render.run_text import interrupted_line
+
+    for run in folders.interrupted(base):
+        with suppress(GputuiError):
+            show([interrupted_line(folders.recover(run.path), words)])
+
+
+@contextmanager
+def _interruptible(session: Session, show: Show, words: Wording) -> Iterator[None]:
+    """Within, Ctrl-C ends the program and lets the profiler write its report; where nothing runs, it ends gputui."""
+    from gputui.render.run_text import stopping_line
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        if not session.stop():
+            raise KeyboardInterrupt
+        show([stopping_line(words)])
+
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,159 @@
+"""A guided run as plain text: what ``gputui run --no-tui`` prints beside the program's own output."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from gputui import units
+from gputui.render import timeline_rows as rows
+from gputui.render.doctor import summary
+from gputui.render.text import gain
+from gputui.run.doctor import blocked, outlook
+from gputui.run.failures import failure_text
+from gputui.terminal import safe
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from gputui.analysis.proposals import Proposal
+    from gputui.analysis.timeline_diagnosis import TimelineDiagnosis
+    from gputui.model.report import Report
+    from gputui.run.doctor import Check
+    from gputui.run.failures import Failure
+    from gputui.run.folder import RunSummary
+    from gputui.run.guided import Stage
+    from gputui.run.plan import Command, Tools
+    from gputui.run.session import StepResult
+    from gputui.wording import Wording
+
+_COMMAND_CELLS = 100
+STAGES: tuple[Stage, ...] = ("check", "timeline", "choose", "counters", "explain")
+
+
+def stage_line(stage: Stage, words: Wording) -> RenderableType:
+    name = words.text(f"run.stage.{stage}")
+    return Text(words.text("run.text.stage", number=STAGES.index(stage) + 1, name=name), style="bold")
+
+
+def checked_text(checks: Sequence[Check], tools: Tools, words: Wording) -> Iterator[RenderableType]:
+    """Which profilers there are, and in a sentence what works."""
+    found = {
+        name: words.text(f"run.text.{name}", version=".".join(map(str, version)))
+        if path
+        else words.text(f"run.text.no-{name}")
+        for name, path, version in (("nsys", tools.nsys, tools.nsys_version), ("ncu", tools.ncu, tools.ncu_version))
+    }
+    yield _indented(words.text("run.text.tools", **found), "dim")
+    has_gpu = outlook(checks) != "no-gpu"
+    yield _indented(summary(checks, words) if has_gpu else words.text("run.text.cpu-only"))
+    if blocked(checks):
+        yield _indented(words.text("run.text.doctor"), "dim")
+
+
+def command_text(command: Command) -> RenderableType:
+    """The command as one could type it."""
+    lines = rows.command_lines(command.argv, _COMMAND_CELLS)
+    return Padding(Text("\n".join(["$ " + lines[0], *lines[1:]]), style="dim"), (0, 0, 0, 3))
+
+
+def ended_text(result: StepResult, words: Wording) -> Iterator[RenderableType]:
+    """What a command left, and what went wrong, each with its cause and what to do."""
+    outcome = result.outcome
+    for path in result.reports:
+        size = path.stat().st_size
+        yield _indented(
+            words.text("run.text.report", path=safe(str(path)), size=size, time=outcome.seconds * 1e9), "green"
+        )
+    if outcome.stopped:
+        yield _indented(words.text("run.text.stopped"))
+    elif result.reports and outcome.status:
+        yield _indented(_status(outcome.status, words), "yellow")
+    if not result.reports:
+        yield _indented(words.text("run.text.no-report"), "red")
+    for failure in result.failures:
+        yield from failure_lines(failure, words)
+    if result.failures or not result.reports:
+        yield _indented(words.text("run.text.log", path=safe(str(result.log))), "dim")
+
+
+def _status(status: int, words: Wording) -> str:
+    if status >= 0:
+        return words.text("run.text.status", status=status)
+    try:
+        name = signal.Signals(-status).name
+    except ValueError:
+        name = str(-status)
+    return words.text("run.text.signal", signal=name)
+
+
+def failure_lines(failure: Failure, words: Wording) -> Iterator[RenderableType]:
+    text = failure_text(failure, words)
+    yield _indented(text.title, "red" if failure.kind == "failure" else "yellow")
+    yield Padding(Text(text.cause), (0, 0, 0, 6))
+    for step in text.fix:
+        yield Padding(Text(f"- {step}"), (0, 0, 0, 6))
+
+
+def timeline_summary(report: Report, diagnosis: TimelineDiagnosis, words: Wording) -> Iterator[RenderableType]:
+    """The sentence about the program, and its findings in a line each."""
+    yield _indented(rows.sentence(diagnosis, words), "bold cyan")
+    for number, finding in enumerate(diagnosis.main, 1):
+        title = rows.finding_text(finding, words, diagnosis.tags).title
+        line = words.text("run.text.finding", number=number, title=title)
+        yield Padding(Text(f"{line}  {gain(finding, words)}".rstrip()), (0, 0, 0, 3))
+    if not diagnosis.kernels:
+        yield _indented(words.text("run.text.no-gpu"))
+    yield _indented(words.text("run.text.all", command=shlex.join(["gputui", "explain", safe(report.path)])), "dim")
+
+
+def proposals_text(proposals: Sequence[Proposal], words: Wording) -> Iterable[RenderableType]:
+    chosen = [one for one in proposals if one.is_proposed]
+    if not chosen:
+        yield _indented(words.text("run.text.none-proposed"))
+        return
+    table = Table.grid(padding=(0, 2))
+    for proposal in chosen:
+        share = proposal.share
+        table.add_row(
+            Text(safe(share.kernel.name)),
+            Text(units.percent(100 * share.share)),
+            Text("" if share.amdahl is None else words.text("run.text.gain", gain=share.amdahl)),
+            Text(words.text(f"run.reason.{proposal.reason}")),
+            Text(
+                "" if proposal.seconds is None else words.text("run.text.seconds", time=proposal.seconds * 1e9),
+                style="dim",
+            ),
+        )
+    yield Padding(table, (0, 0, 0, 3))
+
+
+def next_line(command: Sequence[str], words: Wording) -> RenderableType:
+    return _indented(words.text("run.text.next", command=safe(shlex.join(command))), "bold")
+
+
+def interrupted_line(run: RunSummary, words: Wording) -> RenderableType:
+    path = os.path.relpath(run.path)
+    kept = ", ".join(run.reports) or words.text("run.text.no-reports")
+    command = shlex.join(["gputui", "open", path] if run.reports else ["gputui", "runs", path])
+    return Text(words.text("run.text.interrupted", path=safe(path), kept=safe(kept), command=safe(command)), "yellow")
+
+
+def connection_line(host: str, why: str, words: Wording) -> RenderableType:
+    key = "lost" if why else "back"
+    return _indented(words.text(f"run.text.{key}", host=safe(host), why=safe(why)), "yellow")
+
+
+def stopping_line(words: Wording) -> RenderableType:
+    return _indented(words.text("run.text.stopping"), "yellow")
+
+
+def _indented(text: str, style: str = "") -> RenderableType:
+    return Padding(Text(text, style=style), (0, 0, 0, 3))
