@@ -21,32 +21,10 @@ from gputui.run.doctor import Check
 from gputui.run.failures import Failure
 from gputui.run.machine import Outcome
 from gputui.run.plan import Command, Request, Tools
+from gputui.run.progress import Progress
+from gputui.run.session import StepResult
 
 PROGRAM = ("python", "train.py", "--steps", "40")
-
-
-@dataclass(frozen=True)
-class Progress:
-    seconds: float = 0.0
-    size: int = 0
-    kernel: str = ""
-    launch: int = 0
-    launches: int = 0
-    percent: int = 0
-    is_writing: bool = False
-
-
-@dataclass(frozen=True)
-class StepResult:
-    command: Command
-    outcome: Outcome
-    reports: tuple[Path, ...]
-    failures: tuple[Failure, ...]
-    log: Path
-
-    @property
-    def failed(self) -> bool:
-        return not self.reports
 
 
 @dataclass
@@ -99,16 +77,16 @@ class FakeSession:
     def place(self) -> str:
         if self.folder is None:
             self.folder = Folder(self.base / f"2026-11-30_07-1{next(self.numbers)}_train")
-        return str(self.folder.path)
-
-    def edited(self, command: Command, argv: Sequence[str]) -> Command:
-        return replace(command, argv=tuple(argv))
+        self.tools = replace(self.tools, folder=str(self.folder.path))
+        return self.tools.folder
 
     def timeline_command(self) -> Command:
-        return plan.timeline_command(self.request, replace(self.tools, folder=self.place()))
+        self.place()
+        return plan.timeline_command(self.request, self.tools)
 
     def counter_commands(self, diagnosis: TimelineDiagnosis, chosen: Sequence[Proposal]) -> tuple[Command, ...]:
-        return plan.counter_commands(self.request, replace(self.tools, folder=self.place()), diagnosis, chosen)
+        self.place()
+        return plan.counter_commands(self.request, self.tools, diagnosis, chosen)
 
     def run(self, command: Command) -> StepResult:
         self.place()

@@ -211,8 +211,7 @@ class Guide:
             outputs = [one for one in command.argv if one.endswith(command.output)]
             if outputs and not any(one.endswith(command.output) for one in argv):
                 return words.text("guide.no_output", output=shown(outputs[0]))
-        assert self.session is not None
-        self.commands[self.place] = self.session.edited(command, argv)
+        self.commands[self.place] = replace(command, argv=argv)
         self._turn_to("ready")
         return ""
 
@@ -441,7 +440,8 @@ class Guide:
         assert self._new_session is not None
         old, self.session = self.session, self._new_session(request)
         if old is not None:
-            self.session.facts, self.session.tools, self.session.checks = old.facts, old.tools, old.checks
+            self.session.facts, self.session.checks = old.facts, old.checks
+            self.session.tools = replace(old.tools, folder="")
         self._is_finished, self._is_choosing = False, False
 
     def _plan_for(self, entry: Entry) -> None:
@@ -534,7 +534,7 @@ class Guide:
             self.asks_to_quit = False
             self._show()
 
-    def _finish(self, state: str) -> None:
+    def _finish(self, state: Literal["done", "stopped", "failed"]) -> None:
         if self.session is not None and self.session.folder is not None and not self._is_finished:
             self._is_finished = True
             self.session.finish(state)
@@ -564,5 +564,5 @@ class Guide:
 
 
 def _command_for(session: Session, entry: Entry) -> Command:
-    tools = replace(session.tools, folder=session.place())
-    return kernel_command(session.request, tools, entry.kernel.name)
+    session.place()
+    return kernel_command(session.request, session.tools, entry.kernel.name)

@@ -47,7 +47,7 @@ class StageStrip(OneLine):
         done, now, clock, _ = self._shown
         line: list[Segment] = []
         for number, stage in enumerate(STAGES, 1):
-            name = f" {self.words.text(f'guide.stage.{stage}')}" if named or stage == now else ""
+            name = f" {self.words.text(f'run.stage.{stage}')}" if named or stage == now else ""
             role = "accent" if stage == now else "muted" if stage in done else "faint"
             line.append((f" {number}{name}", role))
             if stage == now:
