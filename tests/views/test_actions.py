@@ -9,10 +9,14 @@ from gputui.views import actions
 from gputui.views.app import GputuiApp
 from gputui.views.screens.help import HelpScreen
 from gputui.views.screens.main import MainScreen
+from gputui.views.screens.run import RunScreen
 from gputui.views.widgets.diagnosis import DiagnosisView
+from gputui.views.widgets.editor import CommandEditor
 from gputui.views.widgets.line_table import LineTable
 from gputui.views.widgets.nvtx_tree import RangeTree
+from gputui.views.widgets.output import OutputPane
 from gputui.views.widgets.prompt import Prompt
+from gputui.views.widgets.run_page import RunPage
 from gputui.views.widgets.timeline import TimelineView
 from gputui.views.widgets.timeline_diagnosis import TimelineDiagnosisView
 from gputui.wording import LANGUAGES, wording
@@ -21,8 +25,9 @@ from .conftest import Start
 from .fakes import make_report
 
 HOMES = {
-    "app": (GputuiApp,), "main": (MainScreen,), "pane": (LineTable, DiagnosisView, TimelineView),
-    "place": (TimelineDiagnosisView, RangeTree), "timeline": (TimelineView,), "prompt": (Prompt,),
+    "app": (GputuiApp,), "main": (MainScreen,), "run": (RunScreen,),
+    "pane": (LineTable, DiagnosisView, TimelineView, RunPage, OutputPane),
+    "place": (TimelineDiagnosisView, RangeTree), "timeline": (TimelineView,), "prompt": (Prompt, CommandEditor),
 }  # fmt: skip
 
 
@@ -43,6 +48,8 @@ def test_no_key_means_two_things_in_one_place() -> None:
     own = [key for action in actions.ACTIONS if action.scope in ("pane", "timeline") for key in action.keys]
     others = {key for action in actions.ACTIONS if action.scope in ("main", "app") for key in action.keys}
     assert len(own) == len(set(own))
+    running = [key for action in actions.ACTIONS if action.scope in ("pane", "run", "app") for key in action.keys]
+    assert len(running) == len(set(running))
     # Where it selects and takes back, the timeline comes before the screen.
     assert set(own) & others == {"enter", "space", "escape"}
 

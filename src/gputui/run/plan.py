@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from typing import TYPE_CHECKING
 
@@ -136,6 +136,14 @@ def counter_commands(
     )
 
 
+def kernel_command(request: Request, tools: Tools, kernel: str) -> Command:
+    """The call of ncu that profiles the first launches of a kernel of which no timeline is there; by its short name."""
+    from gputui.analysis.ncu_command import Launches
+
+    launches = Launches((kernel,), skip=0, count=request.launches, wanted=request.launches, process=0)
+    return _counter_command(request, tools, (), launches, number=1)
+
+
 _SECTIONS = ("SpeedOfLight_HierarchicalTensorRooflineChart", "SpeedOfLight_HierarchicalHalfRooflineChart")
 """What the diagnosis reads and the set ``full`` of 2024 lacks: tensor and half-precision work, traffic of L1 and L2."""
 
@@ -163,6 +171,16 @@ def _counter_command(request: Request, tools: Tools, ranges: Sequence[str], laun
         env=_env(request, tools),
         kernels=launches.names,
         launches=launches.count,
+    )
+
+
+def moved(command: Command, old: str, new: str) -> Command:
+    """The same command for another run, whose folder on the machine is ``new``."""
+    return replace(
+        command,
+        argv=tuple(word.replace(old, new) for word in command.argv),
+        output=command.output.replace(old, new),
+        env={key: value.replace(old, new) for key, value in command.env.items()},
     )
 
 

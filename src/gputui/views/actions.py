@@ -11,11 +11,12 @@ from typing import Literal
 
 from textual.binding import Binding, BindingType
 
-Scope = Literal["app", "main", "pane", "place", "timeline", "prompt"]
-"""Whose binding it is: the application's (valid everywhere), the main screen's, that of a pane with a cursor, of one
-whose lines lead to places in a timeline, of the timeline itself (which are such panes too), or of the line of input."""
-Group = Literal["move", "kernels", "view", "timeline", "find", "keep", "app"]
-GROUPS: tuple[Group, ...] = ("move", "view", "timeline", "find", "kernels", "keep", "app")
+Scope = Literal["app", "main", "run", "pane", "place", "timeline", "prompt"]
+"""Whose binding it is: the application's (valid everywhere), the main screen's, the run screen's, that of a pane with a
+cursor, of one whose lines lead to places in a timeline, of the timeline itself (which are such panes too), or of the
+line of input."""
+Group = Literal["move", "kernels", "view", "timeline", "find", "run", "keep", "app"]
+GROUPS: tuple[Group, ...] = ("move", "view", "timeline", "find", "kernels", "run", "keep", "app")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,11 @@ TIMED = "timed-kernels"
 """The list of kernels while a timeline's are selected: the same pane, for which other keys matter."""
 EMPTY = "empty"
 PROMPT = "prompt"
+RUN_CHECK, RUN_READY, RUN_GOING = "run-check", "run-ready", "run-going"
+RUN_CHOOSE, RUN_NOTHING, RUN_FAILED = "run-choose", "run-nothing", "run-failed"
+"""The run screen: the check of the machine and nsys's command; ncu's commands; one that runs; kernels to choose from,
+or none; what went wrong."""
+_RUN = (RUN_CHECK, RUN_READY, RUN_GOING, RUN_CHOOSE, RUN_NOTHING, RUN_FAILED)
 _ALL = (KERNELS, TIMED, RANGES, DIAGNOSIS, FINDINGS, ROOFLINE, TIMELINE, METRICS, SOURCE, EMPTY)
 _SEARCHED = (KERNELS, TIMED, RANGES, METRICS, SOURCE, TIMELINE)
 _FILTERED = (KERNELS, TIMED, RANGES, METRICS, SOURCE)
@@ -141,14 +147,27 @@ ACTIONS: tuple[Action, ...] = (
     Action("sort", ("s",), "kernels", "main", "sort", (KERNELS, TIMED, SOURCE)),
     Action("reverse", ("S",), "kernels", "main", "reverse"),
     Action("group", ("o",), "kernels", "main", "group", (KERNELS, TIMED, RANGES)),
+    Action("profile", ("p",), "run", "main", "profile", (KERNELS, TIMED, DIAGNOSIS, FINDINGS)),
+    Action("again", ("r",), "run", "main", "run_again"),
+    Action("proceed", ("enter",), "run", "run", "proceed", (RUN_CHECK, RUN_READY, RUN_CHOOSE), in_palette=False),
+    Action("mark", ("space",), "run", "run", "mark", (RUN_CHOOSE,), in_palette=False),
+    Action("mark_all", ("a",), "run", "run", "mark_all", (RUN_CHOOSE,), in_palette=False),
+    Action("edit", ("i",), "run", "run", "edit", (RUN_CHECK, RUN_READY, RUN_FAILED), in_palette=False),
+    Action("retry", ("r",), "run", "run", "retry", (RUN_FAILED, RUN_NOTHING), in_palette=False),
+    Action("checks", ("d",), "run", "run", "checks", (RUN_CHECK,), in_palette=False),
+    Action("earlier", ("o",), "run", "run", "earlier", in_palette=False),
+    Action("output", ("w",), "run", "run", "output", (RUN_GOING, RUN_FAILED), in_palette=False),
+    Action("copy_ask", ("y",), "run", "run", "copy_ask", in_palette=False),
+    Action("look", ("3",), "run", "run", "look", (RUN_CHOOSE, RUN_NOTHING), in_palette=False),
+    Action("run_back", ("escape",), "run", "run", "back", (RUN_READY, RUN_CHOOSE), in_palette=False),
     Action("copy", ("y",), "keep", "main", "copy", (DIAGNOSIS, FINDINGS)),
     Action("save", ("e",), "keep", "main", "save", (DIAGNOSIS, FINDINGS)),
-    Action("help", ("question_mark", "f1"), "app", "app", "help", _ALL),
+    Action("help", ("question_mark", "f1"), "app", "app", "help", (*_ALL, *_RUN)),
     Action("palette", ("ctrl+p",), "app", "app", "command_palette", in_palette=False),
     Action("theme", ("t",), "app", "app", "next_theme"),
     Action("language", (), "app", "app", "next_language"),
-    Action("stop", ("ctrl+x",), "app", "app", "stop"),
-    Action("quit", ("q", "ctrl+q"), "app", "app", "quit", _ALL),
+    Action("stop", ("ctrl+x",), "app", "app", "stop", (RUN_GOING,)),
+    Action("quit", ("q", "ctrl+q"), "app", "app", "quit", (*_ALL, *_RUN)),
 )
 
 BY_ID = {action.id: action for action in ACTIONS}
@@ -175,12 +194,14 @@ def bindings(scope: Scope) -> list[BindingType]:
 def in_footer(pane: str) -> Iterable[Action]:
     """What the footer offers while this pane has the focus, most needed first."""
     first = {
-        KERNELS: ("unfold", "tab_roofline", "tab_metrics", "search", "filter", "sort"),
-        TIMED: ("unfold", "tab_timeline", "where", "group", "search", "filter", "sort"),
+        KERNELS: ("unfold", "tab_roofline", "tab_metrics", "profile", "search", "filter", "sort"),
+        TIMED: ("unfold", "tab_timeline", "where", "profile", "group", "search", "filter", "sort"),
         RANGES: ("open_place", "unfold", "group", "tab_timeline", "search", "filter"),
         FINDINGS: ("where", "unfold", "tab_timeline"),
         SOURCE: ("unfold", "sort", "where", "search"),
         TIMELINE: ("zoom_in", "pan_right", "next_event", "next_gap", "select_event", "measure", "whole", "search"),
+        RUN_GOING: ("stop", "output"),
+        RUN_FAILED: ("retry", "edit", "output"),
     }.get(pane, ())
     chosen = [action for action in ACTIONS if pane in action.panes]
     rest = [action for action in chosen if action.id not in first and action.id not in ("help", "quit")]

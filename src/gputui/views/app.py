@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import work
 from textual.app import App, SystemCommand
@@ -29,6 +29,7 @@ from gputui.errors import EXIT_INTERRUPTED, EXIT_NO, EXIT_USAGE, GputuiError
 from gputui.render.files import write_whole
 from gputui.views import actions, settings
 from gputui.views.glyphs import glyphs
+from gputui.views.guide import Guide, Proposer
 from gputui.views.library import (
     Backlog,
     Entry,
@@ -41,6 +42,8 @@ from gputui.views.library import (
     summed,
 )
 from gputui.views.messages import (
+    CommandEnded,
+    CommandsPlanned,
     ExplanationWritten,
     ExtrasRead,
     KernelsDiagnosed,
@@ -48,6 +51,7 @@ from gputui.views.messages import (
     KernelsSummed,
     LoadFinished,
     LoadProgressed,
+    MachineChecked,
     MetricsRead,
     RangeRead,
     ReportFailed,
@@ -59,6 +63,7 @@ from gputui.views.screens.error import ErrorScreen
 from gputui.views.screens.help import HelpScreen
 from gputui.views.screens.loading import LoadingScreen
 from gputui.views.screens.main import MainScreen
+from gputui.views.screens.run import RunScreen
 from gputui.views.text import shown
 from gputui.views.themes import THEMES
 from gputui.wording import LANGUAGES, READER_LEVELS, ReaderLevel, wording
@@ -68,6 +73,7 @@ if TYPE_CHECKING:
     from gputui.analysis.source import Source
     from gputui.analysis.timeline_diagnosis import TimelineDiagnosis
     from gputui.model.report import Extras, Report
+    from gputui.run.session import Session
     from gputui.views.messages import Keep
 
 _THEME_BY_NAME = {theme.name: theme for theme in THEMES}
@@ -81,7 +87,8 @@ _KEPT_SOURCES = 32
 
 
 class GputuiApp(App[int]):
-    """``sources`` are files, folders or reports already open; ``level`` is the reader's, ``None`` to fit the kernel."""
+    """``sources`` are files, folders or reports already open; ``level`` is the reader's, ``None`` to fit the kernel;
+    ``session`` is a run to lead through before there are any, with ``means`` as ``Guide`` has them."""
 
     CSS_PATH = "app.tcss"
     TITLE = "gputui"
@@ -96,6 +103,8 @@ class GputuiApp(App[int]):
         language: str = "en",
         level: ReaderLevel | None = None,
         ascii: bool = False,
+        session: Session | None = None,
+        **means: Any,
     ) -> None:
         super().__init__()
         remembered = settings.remembered()
@@ -119,8 +128,11 @@ class GputuiApp(App[int]):
         self._sources = list(sources)
         self._stop_loading = threading.Event()
         self._reading = threading.Lock()
+        self._next_sources: list[Path | str | Report] = []
+        self._is_loading = False
         self._main = MainScreen(self)
         self._loading: LoadingScreen | None = None
+        self.guide = Guide(self, session, **means)
         for theme in THEMES:
             self.register_theme(theme)
         self.theme = (
@@ -142,9 +154,24 @@ class GputuiApp(App[int]):
             for number in _END_SIGNALS:
                 asyncio.get_running_loop().add_signal_handler(number, self._exit_by_signal)
         self.push_screen(self._main)
+        if self.guide.session is not None:
+            self.guide.begin()
+            return
         self._loading = LoadingScreen(self.words, ascii=self.ascii)
         self.push_screen(self._loading)
-        self.load_all(self.generation, tuple(self._sources))
+        self.open(self._sources)
+
+    def open(self, sources: Sequence[Path | str | Report]) -> None:
+        """Open more, after what is being opened."""
+        self._next_sources += sources
+        if not self._is_loading:
+            self._stop_loading.clear()
+            self._load_next()
+
+    def _load_next(self) -> None:
+        self._is_loading = True
+        sources, self._next_sources = tuple(self._next_sources), []
+        self.load_all(self.generation, sources, len(self.library.reports), len(self.library.entries))
 
     def _exit_by_signal(self) -> None:
         # When the terminal is gone (SSH dropped), Textual's writer thread has died of its first write and
@@ -167,8 +194,9 @@ class GputuiApp(App[int]):
     # -------------------------------------------------------------- workers
 
     @work(thread=True, exclusive=True, group="load", exit_on_error=False)
-    def load_all(self, generation: int, sources: tuple[Path | str | Report, ...]) -> None:
-        """Open everything, one after the other; what cannot be opened is told and left out."""
+    def load_all(self, generation: int, sources: tuple[Path | str | Report, ...], opened: int, entries: int) -> None:
+        """Open everything, one after the other, beside so many reports and kernels; what cannot be opened is told and
+        left out."""
         from gputui.formats.together import open_all
 
         begun = {source.path for source in sources if not isinstance(source, str | Path)}
@@ -180,7 +208,6 @@ class GputuiApp(App[int]):
                 self._sum_kernels(generation, path)
             return not self._stop_loading.is_set()
 
-        opened = entries = 0
         for found in open_all(sources, progress):
             try:
                 if isinstance(found, GputuiError):
@@ -307,12 +334,16 @@ class GputuiApp(App[int]):
             _LOG.error("worker %s failed", worker.name, exc_info=error)
             if worker.group == "diagnose":
                 self.backlog.clear()
+            if worker.group == "load":
+                self._is_loading = False
             self._show_failure(error)
 
     def _show_failure(self, error: BaseException | None) -> None:
         if not isinstance(error, GputuiError):
             error = GputuiError("gputui", f"{type(error).__name__}: {error}", self.words.ui("bug_hint"))
-        if self.library.reports:
+        if self.guide.is_open:
+            self.guide.fail(error)
+        elif self.library.reports:
             self.notify(shown(str(error), 300), severity="error", markup=False)
         else:
             self._show_error(error)
@@ -322,6 +353,8 @@ class GputuiApp(App[int]):
     def on_load_progressed(self, event: LoadProgressed) -> None:
         if event.generation == self.generation and self._loading is not None:
             self._loading.body.show(shown(Path(event.path).name), event.done, event.total)
+        if self.guide.screen is not None:
+            self.guide.screen.show_reading(shown(Path(event.path).name), event.done, event.total)
 
     def on_kernels_summed(self, event: KernelsSummed) -> None:
         if event.generation == self.generation and self._loading is not None:
@@ -352,7 +385,13 @@ class GputuiApp(App[int]):
         if event.generation != self.generation:
             return
         self.was_stopped = event.stopped
-        if self.library.reports:
+        self._is_loading = False
+        if self._next_sources:
+            self._load_next()
+        elif self.guide.is_open:
+            self._main.show_notices()
+            self.guide.loaded()
+        elif self.library.reports:
             self._main.show_notices()
         elif event.stopped:
             self.exit(EXIT_NO)
@@ -380,6 +419,16 @@ class GputuiApp(App[int]):
             self.library.timelines[event.report] = event.explained
             self._main.show_timeline(event.report, event.explained)
             self._start_linking()
+            self.guide.advance()
+
+    def on_machine_checked(self, event: MachineChecked) -> None:
+        self.guide.checked()
+
+    def on_commands_planned(self, event: CommandsPlanned) -> None:
+        self.guide.planned(event.commands)
+
+    def on_command_ended(self, event: CommandEnded) -> None:
+        self.guide.ended(event.result)
 
     def on_explanation_written(self, event: ExplanationWritten) -> None:
         if event.generation == self.generation:
@@ -447,6 +496,10 @@ class GputuiApp(App[int]):
         """Find out what these NVTX ranges of one path launched."""
         self._read_range(self.generation, loaded, self.library.reports.index(loaded), path, rows)
 
+    def set_status(self, status: int) -> None:
+        """The exit status, were the user to quit now."""
+        self._return_value = status
+
     def set_level(self, level: ReaderLevel | None) -> None:
         """Whom the advice is for; ``None`` goes back to what fits each kernel."""
         self.level = level
@@ -468,11 +521,11 @@ class GputuiApp(App[int]):
 
     def _keep(self, text: str, name: str, keep: Keep) -> None:
         if keep == "copy":
-            self._copy(text)
+            self.copy(text)
         else:
             self._save(text, name)
 
-    def _copy(self, text: str) -> None:
+    def copy(self, text: str) -> None:
         """To the clipboard by OSC 52, which not every terminal obeys: so to a file as well, and say which."""
         self.copy_to_clipboard(text)
         path = None
@@ -520,13 +573,16 @@ class GputuiApp(App[int]):
     # -------------------------------------------------------------- actions
 
     def action_stop(self) -> None:
-        """Stop loading and diagnosing, and keep what there is."""
+        """Stop the program that is profiled, or loading and diagnosing, and keep what there is."""
+        if self.guide.page == "running" and self.guide.is_open:
+            self.guide.stop()
+            return
         self._stop_loading.set()
         self.backlog.clear()
 
     def action_help(self) -> None:
         if not isinstance(self.screen, HelpScreen):
-            pane = self._main.pane if self.screen is self._main else actions.KERNELS
+            pane = self.screen.pane if isinstance(self.screen, MainScreen | RunScreen) else actions.KERNELS
             self.push_screen(HelpScreen(self.words, self.signs, pane, ascii=self.ascii))
 
     def action_next_theme(self) -> None:
@@ -545,6 +601,8 @@ class GputuiApp(App[int]):
         self.switch_screen(self._main)
 
     async def action_quit(self) -> None:
+        if not self.guide.may_quit():
+            return
         self._stop_loading.set()
         self.backlog.clear()
         self.exit(self._return_value or 0)
@@ -591,9 +649,31 @@ def run(
     level: ReaderLevel | None = None,
     ascii: bool = False,
     mouse: bool = True,
+    **means: Any,
 ) -> int:
-    """Show the reports until the user quits; the exit status."""
-    app = GputuiApp(paths, language=language, level=level, ascii=ascii)
+    """Show the reports until the user quits; the exit status. ``means`` to profile a kernel are those of ``Guide``."""
+    return _run(GputuiApp(paths, language=language, level=level, ascii=ascii, **means), mouse=mouse)
+
+
+def run_guided(
+    session: Session,
+    *,
+    proposer: Proposer,
+    language: str = "en",
+    level: ReaderLevel | None = None,
+    ascii: bool = False,
+    mouse: bool = True,
+    **means: Any,
+) -> int:
+    """Lead through a run, from the check of the machine to the explained kernels; the exit status.
+
+    ``proposer`` says which kernels of a timeline to offer; further ``means`` as ``Guide`` has them.
+    """
+    app = GputuiApp((), language=language, level=level, ascii=ascii, session=session, proposer=proposer, **means)
+    return _run(app, mouse=mouse)
+
+
+def _run(app: GputuiApp, *, mouse: bool) -> int:
     app.owns_process = True
     status = app.run(mouse=mouse)
     # A crash leaves no value, only Textual's return code.

@@ -144,12 +144,13 @@ class Library:
     """All reports of this session. Only the screen's thread changes it.
 
     ``timelines`` are, by a report's place, what has been worked out of it; ``links``, by the number of a timeline's
-    entry, the launches that have counters.
+    entry, the launches that have counters; ``remarks`` what was told while they were recorded.
     """
 
     reports: list[LoadedReport] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
     failures: list[GputuiError] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
     timelines: dict[int, ExplainedTimeline] = field(default_factory=dict)
     links: Mapping[int, LinkedEntry] = field(default_factory=dict)
 

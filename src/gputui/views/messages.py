@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from textual.message import Message
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from gputui.errors import GputuiError
     from gputui.model.metrics import Metric
     from gputui.model.report import Extras
+    from gputui.run.plan import Command
+    from gputui.run.session import StepResult
     from gputui.views.library import ExplainedTimeline, LinkedEntry, LoadedReport, RangeContent, SummedKernels
 
 
@@ -142,3 +144,21 @@ class ExplanationWritten(Message):
         self.text = text
         self.path = path
         self.keep = keep
+
+
+class MachineChecked(Message):
+    """What the machine can do is known."""
+
+
+class CommandsPlanned(Message):
+    """The next commands of a run are known."""
+
+    def __init__(self, commands: Sequence[Command]) -> None:
+        super().__init__()
+        self.commands = commands
+
+
+class CommandEnded(Message):
+    def __init__(self, result: StepResult) -> None:
+        super().__init__()
+        self.result = result

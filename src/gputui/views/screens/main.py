@@ -579,11 +579,11 @@ class MainScreen(Screen[None]):
         if event.kind == "kernel":
             entry = timed.entry_of.get(int(facts.timeline.ops.name[event.row]))
             if entry is not None:
-                self._select(entry)
+                self.go_to(entry)
         elif event.kind == "range":
             self.host.read_range(timed, facts.range_path(event.row), (event.row,))
 
-    def _select(self, entry: Entry) -> None:
+    def go_to(self, entry: Entry) -> None:
         """Put the list's cursor on a kernel, whatever hides it."""
         self._list_ranges(shown=False)
         data, table = self.kernels.data, self.kernels.table
@@ -671,6 +671,16 @@ class MainScreen(Screen[None]):
         loaded = self.selected.loaded
         if loaded is not None:
             self.host.read_range(loaded, event.node.path, event.node.rows.tolist())
+
+    # -------------------------------------------------------------- actions: running the profilers
+
+    def action_profile(self) -> None:
+        entry = self.entry
+        if entry is not None:
+            self.host.guide.profile(entry)
+
+    def action_run_again(self) -> None:
+        self.host.guide.repeat()
 
     # -------------------------------------------------------------- actions: search and filter
 

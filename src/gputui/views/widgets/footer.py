@@ -16,7 +16,7 @@ _BY_PANE = frozenset(
     {
         ("open_place", actions.RANGES), ("unfold", actions.RANGES),
         ("group", actions.RANGES), ("group", actions.TIMED), ("where", actions.TIMELINE), ("where", actions.FINDINGS),
-        ("where", actions.TIMED),
+        ("where", actions.TIMED), ("proceed", actions.RUN_CHOOSE),
     }
 )  # fmt: skip
 """Actions that do something of their own in a pane, and are named for it there."""

@@ -40,9 +40,10 @@ class Notices(OneLine):
 
 
 def texts_of(library: Library, words: Wording, *, was_stopped: bool) -> list[str]:
-    """What there is to say: files left out, each report's own notices, that reading was stopped."""
+    """What there is to say: what the profilers told, files left out, each report's own notices, that reading was
+    stopped."""
     several = len(library.reports) + len(library.failures) > 1
-    texts = []
+    texts = [shown(remark) for remark in library.remarks]
     for failure in library.failures:
         texts.append(words.ui("not_opened", file=shown(failure.title.rsplit("/", 1)[-1]), why=shown(failure.message)))
     for loaded in library.reports:
