@@ -160,6 +160,23 @@ async def test_an_interrupted_run_can_be_opened(session: FakeSession, tmp_path: 
         assert session.ran == []
 
 
+async def test_kernels_can_be_chosen_from_a_timeline_that_is_there(session: FakeSession) -> None:
+    async with guided(session, timeline=demo_timeline()) as (app, pilot):
+        await until(pilot, lambda: screen_of(app).pane == actions.RUN_CHOOSE)
+        assert session.ran == []
+        await press(app, pilot, "space", "enter")
+        assert [one.tool for one in app.guide.commands] == ["ncu"]
+
+
+async def test_a_run_whose_connection_was_lost_is_gone_on_with(session: FakeSession) -> None:
+    pending = session.pending = session.timeline_command()
+    session.steps = [Step(reports=[timeline_report()])]
+    async with guided(session) as (app, _):
+        assert session.ran == [pending]
+        assert session.pending is None
+        assert screen_of(app).pane == actions.RUN_CHOOSE
+
+
 # -------------------------------------------------------------------- editing
 
 

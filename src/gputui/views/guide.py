@@ -46,7 +46,7 @@ class Guide:
     """``session`` is the run to lead through; ``new_session`` makes another one, on the same machine: for what ``r``
     repeats, and for a kernel of a report.
 
-    ``earlier`` are runs that were interrupted, the newest first.
+    Kernels are chosen from ``timeline`` where one is given, else it is recorded. ``earlier`` are runs that were interrupted, the newest first.
     """
 
     def __init__(
@@ -56,6 +56,7 @@ class Guide:
         *,
         proposer: Proposer | None = None,
         new_session: SessionMaker | None = None,
+        timeline: Path | None = None,
         earlier: Sequence[RunSummary] = (),
     ) -> None:
         self.host = host
@@ -92,6 +93,7 @@ class Guide:
         self._ran_in = ""
         """The folder, on the machine, that they wrote into."""
         self._reports: list[Path] = []
+        self._given = timeline
         self._wanted: Entry | None = None
         self._proposer = proposer
         self._new_session = new_session
@@ -158,6 +160,12 @@ class Guide:
         self.done.add("check")
         if self._wanted is not None:
             self._plan_for(self._wanted)
+        elif self._given is not None:
+            self.stage, self._reports, self._given = "timeline", [self._given], None
+            self._read()
+        elif self.session.pending is not None:
+            self.commands, self.place = [self.session.pending], 0
+            self._run()
         elif not self.session.tools.nsys:
             self._wait_with([])
         else:
@@ -241,7 +249,9 @@ class Guide:
 
     def _run_command(self, session: Session, command: Command) -> None:
         self._ran_in = session.place()
-        self.host.post_message(CommandEnded(session.run(command)))
+        # One whose connection was lost is gone on with.
+        lead = session.run if command != session.pending else session.attach
+        self.host.post_message(CommandEnded(lead(command)))
 
     def stop(self) -> None:
         """Have the running command finish what it has; asked again, end it at once."""
@@ -256,7 +266,7 @@ class Guide:
         self._reports += result.reports
         self._remark(result)
         if self._quits:
-            self._finish("stopped")
+            self._finish()
             self.host.exit(0 if self._reports else EXIT_NO)
             return
         if result.failed and not (self._reports or result.outcome.stopped):
@@ -341,7 +351,7 @@ class Guide:
     def _explain(self, new: Sequence[int]) -> None:
         """Show what came of it: the kernel that takes most of the program's time."""
         words, host = self.host.words, self.host
-        self._finish("done")
+        self._finish()
         self._is_choosing = False
         self.stage, self._wanted = "explain", None
         host.set_status(0)
@@ -380,6 +390,9 @@ class Guide:
 
     def look_at_timeline(self) -> None:
         self.go_back()
+        entries = self.host.library.reports[self._timeline].entries
+        if entries:
+            self.host.main.go_to(entries[0])
         self.host.main.action_show_tab("timeline")
 
     # -------------------------------------------------------------- from the main screen
@@ -438,6 +451,7 @@ class Guide:
     def _begin_anew(self, request: Request) -> None:
         """Another run, in a folder of its own; what its machine can do may be known already."""
         assert self._new_session is not None
+        self._finish()
         old, self.session = self.session, self._new_session(request)
         if old is not None:
             self.session.facts, self.session.checks = old.facts, old.checks
@@ -513,7 +527,7 @@ class Guide:
     def may_quit(self) -> bool:
         """Whether the application may end now; a running program is asked about, and stopped, first."""
         if self.page != "running" or self.screen is None:
-            self._finish("failed" if self.page == "failed" and self.screen is not None else "stopped")
+            self._finish()
             return True
         if not self.asks_to_quit and not self._quits:
             self.asks_to_quit = True
@@ -534,10 +548,17 @@ class Guide:
             self.asks_to_quit = False
             self._show()
 
-    def _finish(self, state: Literal["done", "stopped", "failed"]) -> None:
-        if self.session is not None and self.session.folder is not None and not self._is_finished:
-            self._is_finished = True
-            self.session.finish(state)
+    def _finish(self) -> None:
+        """Close the run folder, once."""
+        session = self.session
+        if session is None or session.folder is None or self._is_finished:
+            return
+        self._is_finished = True
+        if self.page == "failed":
+            session.finish("failed")
+        else:
+            stopped = not session.results or any(one.outcome.stopped for one in session.results)
+            session.finish("stopped" if stopped else "done")
 
     # -------------------------------------------------------------- screen and workers
 

@@ -156,7 +156,11 @@ class RunPage(LinesView):
             yield ()
             for failure in self._failures():
                 yield from self._cure(failure, width)
+            if guide.blockers:
+                yield from self._obstacles(width)
             yield from self._say("no_kernels", width)
+            yield ()
+            yield from self._key("retry", "try_again")
             return
         key = "choose" if guide.counters_tell else "choose_timeline_first"
         yield from self._say(key, width, "muted" if guide.counters_tell else "warning")
@@ -209,9 +213,8 @@ class RunPage(LinesView):
             yield from paragraph(shown(line, 1000), width, first=[(f"{self.signs.bullet} ", "accent")], indent=2)
         if text.ask:
             yield ()
-            yield from self._say("ask", width, "muted")
+            yield from self._key("copy_ask", "ask")
             yield from paragraph(shown(text.ask, 2000), width, first=[("  ", "")], indent=2, role="code")
-            yield from self._key("copy_ask", "copy_ask")
 
     def _key(self, action: str, key: str) -> Iterable[Line]:
         """A key that the page itself offers."""
