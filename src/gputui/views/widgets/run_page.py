@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gputui.render.doctor import mark, summary, told
@@ -44,9 +45,10 @@ class RunPage(LinesView):
 
     def build(self, width: int) -> list[Line]:
         width = min(width - 2, _MOST_WIDTH)
-        pages = {
+        pages: dict[str, Callable[[int], Iterable[Line]]] = {
             "program": self._page_program,
-            "checking": self._page_checking,
+            "checking": partial(self._say, "checking", role="sentence"),
+            "planning": partial(self._say, "planning", role="sentence"),
             "ready": self._page_ready,
             "running": self._page_running,
             "reading": self._page_reading,
@@ -60,9 +62,6 @@ class RunPage(LinesView):
     def _page_program(self, width: int) -> Iterator[Line]:
         yield from self._say("program", width, "sentence")
         yield from self._typing(width)
-
-    def _page_checking(self, width: int) -> Iterator[Line]:
-        yield from self._say("checking", width, "sentence")
 
     def _page_ready(self, width: int) -> Iterator[Line]:
         guide = self.guide
