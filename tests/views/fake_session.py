@@ -57,6 +57,7 @@ class FakeSession:
     folder: Folder | None = None
     checks: tuple[Check, ...] = ()
     results: list[StepResult] = field(default_factory=list)
+    pending: Command | None = None
     facts: Any = None
     numbers: Iterator[int] = field(default_factory=lambda: count(2))
     ran: list[Command] = field(default_factory=list)
@@ -87,6 +88,10 @@ class FakeSession:
     def counter_commands(self, diagnosis: TimelineDiagnosis, chosen: Sequence[Proposal]) -> tuple[Command, ...]:
         self.place()
         return plan.counter_commands(self.request, self.tools, diagnosis, chosen)
+
+    def attach(self, command: Command) -> StepResult:
+        self.pending = None
+        return self.run(command)
 
     def run(self, command: Command) -> StepResult:
         self.place()

@@ -160,6 +160,23 @@ async def test_an_interrupted_run_can_be_opened(session: FakeSession, tmp_path: 
         assert session.ran == []
 
 
+async def test_kernels_can_be_chosen_from_a_timeline_that_is_there(session: FakeSession) -> None:
+    async with guided(session, timeline=demo_timeline()) as (app, pilot):
+        await until(pilot, lambda: screen_of(app).pane == actions.RUN_CHOOSE)
+        assert session.ran == []
+        await press(app, pilot, "space", "enter")
+        assert [one.tool for one in app.guide.commands] == ["ncu"]
+
+
+async def test_a_run_whose_connection_was_lost_is_gone_on_with(session: FakeSession) -> None:
+    pending = session.pending = session.timeline_command()
+    session.steps = [Step(reports=[timeline_report()])]
+    async with guided(session) as (app, _):
+        assert session.ran == [pending]
+        assert session.pending is None
+        assert screen_of(app).pane == actions.RUN_CHOOSE
+
+
 # -------------------------------------------------------------------- editing
 
 
@@ -364,6 +381,7 @@ async def test_a_failure_is_told_with_its_cure_and_can_be_tried_again(session: F
         assert app._return_value == EXIT_NO
         await press(app, pilot, "r")
         assert screen_of(app).pane == actions.RUN_CHOOSE
+        assert app._return_value == 0
 
 
 def failure_with_a_message() -> tuple[str, dict[str, str]]:
@@ -415,7 +433,9 @@ async def test_what_went_wrong_beside_a_report_is_a_notice(session: FakeSession)
         assert screen_of(app).pane == actions.RUN_CHOOSE
         await press(app, pilot, "escape")
         assert app.screen is app.main
-        assert any(app.library.remarks[0][:40] in text for text in app.main.notices.texts)
+        assert app.library.remarks == [failure_text(Failure(id, "warning", params), app.words).title]
+        assert app.library.remarks[0] in app.main.notices.texts[0]
+        assert app._return_value == EXIT_NO
 
 
 async def test_a_report_that_cannot_be_read_is_told(session: FakeSession, tmp_path: Path) -> None:
@@ -540,6 +560,16 @@ async def test_unattended_it_does_not_run_what_cannot_work(session: FakeSession)
         assert [one.tool for one in session.ran] == ["nsys"]
 
 
+async def test_enter_pressed_again_and_again_runs_each_command_once(session: FakeSession) -> None:
+    await counted(session)
+    async with guided(session) as (app, pilot):
+        await press(app, pilot, "enter")
+        await pilot.press(*["enter"] * 6)
+        await settle(app, pilot)
+        assert [one.tool for one in session.ran] == ["nsys", "ncu"]
+        assert app.screen is app.main
+
+
 async def test_a_command_that_fails_after_others_is_a_notice(session: FakeSession) -> None:
     session.steps = [
         Step(reports=[timeline_report()]),
@@ -616,6 +646,24 @@ async def test_r_repeats_the_commands_in_another_folder(session: FakeSession) ->
             assert repeated.argv == tuple(word.replace(session.place(), new.place()) for word in old.argv)
         assert len(app.library.reports) == 4
         assert app.main.kernels.data.grouping == "file"
+
+
+async def test_r_after_p_repeats_that_kernel_alone(session: FakeSession) -> None:
+    await counted(session)
+    session.steps += [
+        Step(reports=[make_report(("gemm",), path="/elsewhere/counters-1.ncu-rep")]),
+        Step(reports=[make_report(("gemm",), path="/third/counters-1.ncu-rep")]),
+    ]
+    async with guided(session) as (app, pilot):
+        await press(app, pilot, "enter", "enter", "enter")
+        await press(app, pilot, "p", "enter")
+        alone = app.guide.session
+        await press(app, pilot, "r", "enter")
+        repeated = app.guide.session
+        assert isinstance(alone, FakeSession)
+        assert isinstance(repeated, FakeSession)
+        assert [one.id for one in repeated.ran] == [one.id for one in alone.ran] == ["counters-1"]
+        assert all(repeated.place() in " ".join(one.argv) for one in repeated.ran)
 
 
 # -------------------------------------------------------------------- looks

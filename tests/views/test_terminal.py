@@ -22,6 +22,16 @@ run([make_report()])
 """
 
 
+GUIDED = """
+import threading
+from pathlib import Path
+from tests.views.fake_session import FakeSession, Step
+from gputui.views.app import run_guided
+step = Step([b"copy_a\\n"], gate=threading.Event())
+run_guided(FakeSession(Path("runs"), [step], found=()), proposer=lambda diagnosis: ())
+"""
+
+
 def read_for(terminal: int, seconds: float) -> bytes:
     """What arrives within this time."""
     found, end = b"", time.monotonic() + seconds
@@ -34,8 +44,8 @@ def read_for(terminal: int, seconds: float) -> bytes:
     return found
 
 
-def start(program: str, state: Path) -> tuple[int, int]:
-    """The program's process and its terminal, 120×40, once the kernels are listed."""
+def start(program: str, state: Path, shown: str = "copy_a") -> tuple[int, int]:
+    """The program's process and its terminal, 120×40, once it has drawn this."""
     child, terminal = pty.fork()
     if child == 0:
         os.chdir(Path(__file__).parents[2])
@@ -45,9 +55,9 @@ def start(program: str, state: Path) -> tuple[int, int]:
     seen = b""
     for _ in range(20):
         seen += read_for(terminal, 0.5)
-        if b"copy_a" in seen and b"quit" in seen:
+        if shown.encode() in seen and b"quit" in seen:
             break
-    assert b"copy_a" in seen
+    assert shown.encode() in seen
     return child, terminal
 
 
@@ -59,6 +69,21 @@ def test_no_byte_while_idle(keys: bytes, tmp_path: Path) -> None:
         os.write(terminal, keys)
         read_for(terminal, 2.0)
         assert read_for(terminal, 2.0) == b""
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(terminal)
+
+
+def test_a_run_sends_nothing_while_it_waits_and_a_clock_while_it_runs(tmp_path: Path) -> None:
+    child, terminal = start(GUIDED, tmp_path, "nsys")
+    try:
+        read_for(terminal, 1.5)
+        assert read_for(terminal, 2.0) == b""
+        os.write(terminal, b"\r")
+        assert b"copy_a" in read_for(terminal, 2.0)
+        # The strip of steps, once a second.
+        assert 0 < len(read_for(terminal, 3.0)) < 3 * 1500
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)

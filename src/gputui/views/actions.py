@@ -80,7 +80,7 @@ RUN_CHECK, RUN_READY, RUN_GOING = "run-check", "run-ready", "run-going"
 RUN_CHOOSE, RUN_NOTHING, RUN_FAILED = "run-choose", "run-nothing", "run-failed"
 """The run screen: the check of the machine and nsys's command; ncu's commands; one that runs; kernels to choose from,
 or none; what went wrong."""
-_RUN = (RUN_CHECK, RUN_READY, RUN_GOING, RUN_CHOOSE, RUN_NOTHING, RUN_FAILED)
+RUN = (RUN_CHECK, RUN_READY, RUN_GOING, RUN_CHOOSE, RUN_NOTHING, RUN_FAILED)
 _ALL = (KERNELS, TIMED, RANGES, DIAGNOSIS, FINDINGS, ROOFLINE, TIMELINE, METRICS, SOURCE, EMPTY)
 _SEARCHED = (KERNELS, TIMED, RANGES, METRICS, SOURCE, TIMELINE)
 _FILTERED = (KERNELS, TIMED, RANGES, METRICS, SOURCE)
@@ -152,7 +152,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("proceed", ("enter",), "run", "run", "proceed", (RUN_CHECK, RUN_READY, RUN_CHOOSE), in_palette=False),
     Action("mark", ("space",), "run", "run", "mark", (RUN_CHOOSE,), in_palette=False),
     Action("mark_all", ("a",), "run", "run", "mark_all", (RUN_CHOOSE,), in_palette=False),
-    Action("edit", ("i",), "run", "run", "edit", (RUN_CHECK, RUN_READY, RUN_FAILED), in_palette=False),
+    Action("edit", ("i",), "run", "run", "edit", (RUN_CHECK, RUN_READY, RUN_NOTHING, RUN_FAILED), in_palette=False),
     Action("retry", ("r",), "run", "run", "retry", (RUN_FAILED, RUN_NOTHING), in_palette=False),
     Action("checks", ("d",), "run", "run", "checks", (RUN_CHECK,), in_palette=False),
     Action("earlier", ("o",), "run", "run", "earlier", in_palette=False),
@@ -162,12 +162,12 @@ ACTIONS: tuple[Action, ...] = (
     Action("run_back", ("escape",), "run", "run", "back", (RUN_READY, RUN_CHOOSE), in_palette=False),
     Action("copy", ("y",), "keep", "main", "copy", (DIAGNOSIS, FINDINGS)),
     Action("save", ("e",), "keep", "main", "save", (DIAGNOSIS, FINDINGS)),
-    Action("help", ("question_mark", "f1"), "app", "app", "help", (*_ALL, *_RUN)),
+    Action("help", ("question_mark", "f1"), "app", "app", "help", (*_ALL, *RUN)),
     Action("palette", ("ctrl+p",), "app", "app", "command_palette", in_palette=False),
     Action("theme", ("t",), "app", "app", "next_theme"),
     Action("language", (), "app", "app", "next_language"),
     Action("stop", ("ctrl+x",), "app", "app", "stop", (RUN_GOING,)),
-    Action("quit", ("q", "ctrl+q"), "app", "app", "quit", (*_ALL, *_RUN)),
+    Action("quit", ("q", "ctrl+q"), "app", "app", "quit", (*_ALL, *RUN)),
 )
 
 BY_ID = {action.id: action for action in ACTIONS}
@@ -202,6 +202,7 @@ def in_footer(pane: str) -> Iterable[Action]:
         TIMELINE: ("zoom_in", "pan_right", "next_event", "next_gap", "select_event", "measure", "whole", "search"),
         RUN_GOING: ("stop", "output"),
         RUN_FAILED: ("retry", "edit", "output"),
+        RUN_NOTHING: ("retry", "edit", "look"),
     }.get(pane, ())
     chosen = [action for action in ACTIONS if pane in action.panes]
     rest = [action for action in chosen if action.id not in first and action.id not in ("help", "quit")]

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from gputui.views.app import GputuiApp
     from gputui.views.library import Entry
 
-Page = Literal["program", "checking", "ready", "running", "reading", "choose", "failed"]
-"""What the run screen shows: asks for the program; looks at the machine; commands that wait for enter; one that runs;
-reports being opened; kernels to choose from; what went wrong."""
+Page = Literal["program", "checking", "planning", "ready", "running", "reading", "choose", "failed"]
+"""What the run screen shows: asks for the program; looks at the machine; works out the commands; commands that wait for
+enter; one that runs; reports being opened; kernels to choose from; what went wrong."""
 Proposer = Callable[["TimelineDiagnosis"], "tuple[Proposal, ...]"]
 SessionMaker = Callable[[Request], "Session"]
 
@@ -43,10 +43,11 @@ _COUNTERS_TELL = frozenset({"busy", "few", "low-sm-active"})
 
 
 class Guide:
-    """``session`` is the run to lead through; ``new_session`` makes another one, on the same machine: for what ``r``
-    repeats, and for a kernel of a report.
+    """``session`` is the run to lead through; ``new_session`` makes another one, on the same machine and without
+    waiting for it: for what ``r`` repeats, and for a kernel of a report.
 
-    ``earlier`` are runs that were interrupted, the newest first.
+    Kernels are chosen from ``timeline`` where one is given, else it is recorded. ``earlier`` are runs that were
+    interrupted, the newest first.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Guide:
         *,
         proposer: Proposer | None = None,
         new_session: SessionMaker | None = None,
+        timeline: Path | None = None,
         earlier: Sequence[RunSummary] = (),
     ) -> None:
         self.host = host
@@ -76,23 +78,28 @@ class Guide:
         self.result: StepResult | None = None
         """Of the command that failed."""
         self.error: GputuiError | None = None
-        self._is_finished = False
         self.told = ""
         """A line above the commands: what has just happened."""
         self.stops = 0
         """How often the running command was asked to stop."""
         self.asks_to_quit = False
-        self._quits = False
+        self.quits = False
+        """Whether the application ends with the running command."""
         self._is_choosing = False
+        self._is_finished = False
         self._is_read = False
         self._first_new = 0
         self._timeline = 0
         """Its place among the reports: the one that the kernels are chosen from."""
-        self._ran: list[Command] = []
+        self._ran: dict[str, Command] = {}
+        """By id, what left a report in the last run."""
         self._ran_in = ""
-        """The folder, on the machine, that they wrote into."""
+        """That run's folder on the machine."""
         self._reports: list[Path] = []
+        self._given = timeline
         self._wanted: Entry | None = None
+        self._redo: Callable[[], None] = self._check
+        """What failed, from its beginning."""
         self._proposer = proposer
         self._new_session = new_session
 
@@ -145,6 +152,7 @@ class Guide:
     def _check(self) -> None:
         assert self.session is not None
         self.stage, self.error, self.result = ("counters" if self._wanted else "check"), None, None
+        self._redo = self._check
         self._turn_to("checking")
         self._work(self._check_machine, self.session)
 
@@ -158,6 +166,12 @@ class Guide:
         self.done.add("check")
         if self._wanted is not None:
             self._plan_for(self._wanted)
+        elif self._given is not None:
+            self.stage, self._reports, self._given = "timeline", [self._given], None
+            self._read()
+        elif self.session.pending is not None:
+            self.commands, self.place = [self.session.pending], 0
+            self._run()
         elif not self.session.tools.nsys:
             self._wait_with([])
         else:
@@ -166,6 +180,8 @@ class Guide:
     def _plan(self, commands_of: Callable[[Session], Sequence[Command]]) -> None:
         """Have the next commands made: the first of a run makes its folder, maybe on another machine."""
         assert self.session is not None
+        self._redo = partial(self._plan, commands_of)
+        self._turn_to("planning")
         self._work(self._make_commands, self.session, commands_of)
 
     def _make_commands(self, session: Session, commands_of: Callable[[Session], Sequence[Command]]) -> None:
@@ -228,6 +244,7 @@ class Guide:
         assert session is not None
         self.stage = "timeline" if command.tool == "nsys" else "counters"
         self.stops, self.asks_to_quit, self.told, self.result = 0, False, "", None
+        self._redo = self._run
         self.live.forget()
         if self.place == 0:
             self._reports = []
@@ -240,8 +257,9 @@ class Guide:
         self._work(self._run_command, session, command)
 
     def _run_command(self, session: Session, command: Command) -> None:
-        self._ran_in = session.place()
-        self.host.post_message(CommandEnded(session.run(command)))
+        # One whose connection was lost is gone on with.
+        lead = session.run if command != session.pending else session.attach
+        self.host.post_message(CommandEnded(lead(command)))
 
     def stop(self) -> None:
         """Have the running command finish what it has; asked again, end it at once."""
@@ -254,9 +272,9 @@ class Guide:
     def ended(self, result: StepResult) -> None:
         """A command has come to its end."""
         self._reports += result.reports
-        self._remark(result)
-        if self._quits:
-            self._finish("stopped")
+        self._remember(result)
+        if self.quits:
+            self._finish(waits=True)
             self.host.exit(0 if self._reports else EXIT_NO)
             return
         if result.failed and not (self._reports or result.outcome.stopped):
@@ -270,14 +288,18 @@ class Guide:
             self.told = self.host.words.text("guide.nothing_written")
             self._turn_to("ready")
 
-    def _remark(self, result: StepResult) -> None:
-        """What went wrong beside a report is told with it."""
-        if not result.reports and not self._reports:
+    def _remember(self, result: StepResult) -> None:
+        """The exit status, what to repeat, and what went wrong beside a report: that is told with it."""
+        assert self.session is not None
+        self.host.set_status(EXIT_NO if result.failed or result.program_failed else 0)
+        if not self._reports:
             return
-        for failure in result.failures:
-            if failure.kind != "noise":
-                text = failure_text(failure, self.host.words)
-                self.host.library.remarks.append(f"{text.title} {text.cause}")
+        if self._ran_in != self.session.place():
+            self._ran, self._ran_in = {}, self.session.place()
+        self._ran[result.command.id] = result.command
+        remarks = self.host.library.remarks
+        told = (failure_text(one, self.host.words).title for one in result.failures if one.kind != "noise")
+        remarks += [one for one in told if one not in remarks]
 
     def resize(self, columns: int, rows: int) -> None:
         """The program's terminal is as large as the pane that shows what it prints."""
@@ -287,7 +309,7 @@ class Guide:
     # -------------------------------------------------------------- reports
 
     def _read(self) -> None:
-        self._ran = list(self.commands) if self.stage != "counters" else [*self._ran, *self.commands]
+        self._redo = self._read
         self.done.add(self.stage)
         self._is_read = False
         self._first_new = len(self.host.library.reports)
@@ -341,10 +363,9 @@ class Guide:
     def _explain(self, new: Sequence[int]) -> None:
         """Show what came of it: the kernel that takes most of the program's time."""
         words, host = self.host.words, self.host
-        self._finish("done")
+        self._finish()
         self._is_choosing = False
         self.stage, self._wanted = "explain", None
-        host.set_status(0)
         shares = {one.share.kernel.name: one.share.share for one in reversed(self.proposals)}
         counted = [entry for one in new for entry in host.library.reports[one].entries if entry.timed is None]
         worst = max(
@@ -380,6 +401,9 @@ class Guide:
 
     def look_at_timeline(self) -> None:
         self.go_back()
+        entries = self.host.library.reports[self._timeline].entries
+        if entries:
+            self.host.main.go_to(entries[0])
         self.host.main.action_show_tab("timeline")
 
     # -------------------------------------------------------------- from the main screen
@@ -438,6 +462,7 @@ class Guide:
     def _begin_anew(self, request: Request) -> None:
         """Another run, in a folder of its own; what its machine can do may be known already."""
         assert self._new_session is not None
+        self._finish()
         old, self.session = self.session, self._new_session(request)
         if old is not None:
             self.session.facts, self.session.checks = old.facts, old.checks
@@ -476,19 +501,22 @@ class Guide:
             return
         self._begin_anew(self.session.request)
         self.done, self._wanted = {"check"}, None
-        self.stage = "timeline" if self._ran[0].tool == "nsys" else "counters"
+        ran, place = list(self._ran.values()), self._ran_in
+        self.stage = "timeline" if ran[0].tool == "nsys" else "counters"
         self.told = self.host.words.text("guide.again")
-        self._turn_to("checking")
         self._open_screen()
-        ran, place = list(self._ran), self._ran_in
         self._plan(lambda session: [moved(one, place, session.place()) for one in ran])
 
     def retry(self) -> None:
-        """Once more: look at the machine, or run the command."""
-        if self.stage == "check" and self.page in ("failed", "ready"):
-            self._check()
-        elif self.page == "failed" or (self.page == "choose" and self.has_nothing_to_choose):
+        """Once more what failed; the command that found nothing; the look at the machine."""
+        if self.page == "failed":
+            self._redo()
+        elif self.page == "choose" and self.has_nothing_to_choose and self.command is not None:
             self._run()
+        elif self.session is not None and (
+            (self.page == "ready" and self.stage == "check") or (self.page == "choose" and self.has_nothing_to_choose)
+        ):
+            self._check()
 
     def open_earlier(self) -> None:
         """Open the newest run that was interrupted, and go on from there."""
@@ -506,6 +534,10 @@ class Guide:
 
     def fail(self, error: GputuiError) -> None:
         """Something else than a command failed."""
+        if self.quits:
+            self._finish(waits=True)
+            self.host.exit(EXIT_NO)
+            return
         self.result, self.error = None, error
         self.host.set_status(EXIT_NO)
         self._turn_to("failed")
@@ -513,31 +545,35 @@ class Guide:
     def may_quit(self) -> bool:
         """Whether the application may end now; a running program is asked about, and stopped, first."""
         if self.page != "running" or self.screen is None:
-            self._finish("failed" if self.page == "failed" and self.screen is not None else "stopped")
+            self._finish(waits=True)
             return True
-        if not self.asks_to_quit and not self._quits:
+        if not self.asks_to_quit and not self.quits:
             self.asks_to_quit = True
             self._show()
             return False
-        if self._quits:
+        if self.quits:
             return True
-        self._quits = True
+        self.quits = True
         self.stop()
         return False
-
-    @property
-    def is_quitting(self) -> bool:
-        return self._quits
 
     def take_back_quit(self) -> None:
         if self.asks_to_quit:
             self.asks_to_quit = False
             self._show()
 
-    def _finish(self, state: Literal["done", "stopped", "failed"]) -> None:
-        if self.session is not None and self.session.folder is not None and not self._is_finished:
-            self._is_finished = True
-            self.session.finish(state)
+    def _finish(self, *, waits: bool = False) -> None:
+        """Close the run folder, once, and let go of the machine, which may be far away."""
+        session = self.session
+        if session is None or session.folder is None or self._is_finished:
+            return
+        self._is_finished = True
+        stopped = not session.results or any(one.outcome.stopped for one in session.results)
+        finish = partial(session.finish, "failed" if self.page == "failed" else "stopped" if stopped else "done")
+        if waits:
+            finish()
+        else:
+            self._work(finish)
 
     # -------------------------------------------------------------- screen and workers
 

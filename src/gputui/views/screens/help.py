@@ -23,6 +23,7 @@ _FIRST_KEYS: dict[str, actions.Group] = {
     actions.TIMELINE: "timeline",
     actions.KERNELS: "kernels",
     actions.RANGES: "kernels",
+    **dict.fromkeys(actions.RUN, "run"),
 }
 """By pane the keys that are its own."""
 _OF_TIMELINES = (actions.TIMELINE, actions.RANGES, actions.FINDINGS)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gputui.render.doctor import mark, summary, told
@@ -44,9 +45,10 @@ class RunPage(LinesView):
 
     def build(self, width: int) -> list[Line]:
         width = min(width - 2, _MOST_WIDTH)
-        pages = {
+        pages: dict[str, Callable[[int], Iterable[Line]]] = {
             "program": self._page_program,
-            "checking": self._page_checking,
+            "checking": partial(self._say, "checking", role="sentence"),
+            "planning": partial(self._say, "planning", role="sentence"),
             "ready": self._page_ready,
             "running": self._page_running,
             "reading": self._page_reading,
@@ -60,9 +62,6 @@ class RunPage(LinesView):
     def _page_program(self, width: int) -> Iterator[Line]:
         yield from self._say("program", width, "sentence")
         yield from self._typing(width)
-
-    def _page_checking(self, width: int) -> Iterator[Line]:
-        yield from self._say("checking", width, "sentence")
 
     def _page_ready(self, width: int) -> Iterator[Line]:
         guide = self.guide
@@ -156,7 +155,11 @@ class RunPage(LinesView):
             yield ()
             for failure in self._failures():
                 yield from self._cure(failure, width)
+            if guide.blockers:
+                yield from self._obstacles(width)
             yield from self._say("no_kernels", width)
+            yield ()
+            yield from self._key("retry", "try_again")
             return
         key = "choose" if guide.counters_tell else "choose_timeline_first"
         yield from self._say(key, width, "muted" if guide.counters_tell else "warning")
@@ -209,9 +212,8 @@ class RunPage(LinesView):
             yield from paragraph(shown(line, 1000), width, first=[(f"{self.signs.bullet} ", "accent")], indent=2)
         if text.ask:
             yield ()
-            yield from self._say("ask", width, "muted")
+            yield from self._key("copy_ask", "ask")
             yield from paragraph(shown(text.ask, 2000), width, first=[("  ", "")], indent=2, role="code")
-            yield from self._key("copy_ask", "copy_ask")
 
     def _key(self, action: str, key: str) -> Iterable[Line]:
         """A key that the page itself offers."""

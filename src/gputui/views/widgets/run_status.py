@@ -53,7 +53,7 @@ class RunStatus(OneLine):
         if guide.stops > 1:
             return self._say("ending", "warning")
         if guide.stops:
-            return self._say("stopping_and_quit" if guide.is_quitting else "stopping", "warning")
+            return self._say("stopping_and_quit" if guide.quits else "stopping", "warning")
         if guide.live.copied is not None:
             return self._say("copying", "sentence", name=shown(guide.live.copied.name, 60))
         if now is not None and now.is_writing:
