@@ -290,9 +290,10 @@ def run(
     kept in a folder of its own below gputui-runs. The program is started once for the timeline and once or more for
     the counters.
     """
-    from gputui.cli_run import Printer, attached, unattended
+    from gputui.cli_run import Printer, attached, means, recovered, unattended
     from gputui.run.plan import Request
     from gputui.run.session import Session, machine_of
+    from gputui.terminal import can_draw, wants_ascii
 
     for option, expression in (("--kernel", kernel), ("--nvtx", nvtx)):
         _pattern(option, expression)
@@ -319,10 +320,27 @@ def run(
     )
     session = attached(output) if attach else Session(machine_of(host or "", request.directory), request, output)
     reader: ReaderLevel | None = level.value if level else None
+    if can_draw() and not no_tui:
+        from gputui.views.app import run_guided
+
+        found = means(session.request, session.machine, output)
+        raise typer.Exit(
+            run_guided(
+                session,
+                timeline=timeline,
+                earlier=[] if attach else recovered(output),
+                language=words.language,
+                level=reader,
+                ascii=ascii or wants_ascii(),
+                mouse=not no_mouse,
+                **found,
+            )
+        )
 
     def show(lines: Iterable[RenderableType]) -> None:
         found = list(lines)
-        _print(f"{_plain(lambda ascii: found, ascii=ascii)}\n")
+        if found:
+            _print(f"{_plain(lambda ascii: found, ascii=ascii)}\n")
 
     printer = Printer(show, words, reader, session.machine.name, ascii=ascii)
     with _cleaning_up():
@@ -333,6 +351,7 @@ def run(
 @app.command()
 def doctor(
     format: Annotated[DoctorFormat, typer.Option(help="What to print.")] = DoctorFormat.text,
+    host: Annotated[str, typer.Option(help="Look at this machine, over ssh.", metavar="USER@HOST")] = "",
     lang: LanguageOption = None,
     ascii: AsciiOption = False,
 ) -> None:
@@ -342,9 +361,13 @@ def doctor(
     """
     from gputui.render.doctor import doctor_json, doctor_text
     from gputui.run.doctor import can_profile, checks
-    from gputui.run.probe import facts
+    from gputui.run.session import machine_of
 
-    found = facts()
+    machine = machine_of(host, "")
+    try:
+        found = machine.facts()
+    finally:
+        machine.close()
     told = checks(found)
     if format is DoctorFormat.json:
         import json
@@ -447,9 +470,18 @@ def _open(paths: list[Path], lang: Language | None, level: Level | None, *, asci
     words = _words(lang)
     ascii = ascii or wants_ascii()
     if can_draw():
+        from gputui.cli_run import means
+        from gputui.run.folder import RUNS
         from gputui.views.app import run
 
-        status = run(paths, language=words.language, level=level.value if level else None, ascii=ascii, mouse=mouse)
+        status = run(
+            paths,
+            language=words.language,
+            level=level.value if level else None,
+            ascii=ascii,
+            mouse=mouse,
+            **means(None, None, Path(RUNS)),
+        )
         raise typer.Exit(status)
     _explain_all(paths, _choice(None, None), ExplainFormat.text, level, words, ascii=ascii)
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gputui.errors import GputuiError
 from gputui.run import folder as folders
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from gputui.analysis.timeline_diagnosis import TimelineDiagnosis
     from gputui.model.report import Report
     from gputui.run.doctor import Check
-    from gputui.run.plan import Command, Tools
+    from gputui.run.folder import RunSummary
+    from gputui.run.machine import Machine
+    from gputui.run.plan import Command, Request, Tools
     from gputui.run.session import StepResult
     from gputui.wording import ReaderLevel, Wording
 
@@ -45,6 +47,32 @@ def attached(base: Path) -> Session:
     folder = folders.RunFolder.open(lost[0].path)
     request = folder.record.request
     return Session(machine_of(folder.record.host, request.directory), request, base, folder=folder)
+
+
+def means(request: Request | None, machine: Machine | None, base: Path) -> dict[str, Any]:
+    """What the screens need to profile kernels: which ones, and a session for another run on the same machine."""
+    from gputui.analysis.proposals import propose
+
+    host, directory = ("", "") if machine is None or request is None else (machine.name, request.directory)
+
+    def proposer(diagnosis: TimelineDiagnosis) -> tuple[Proposal, ...]:
+        if request is None:
+            return propose(diagnosis)
+        return propose(diagnosis, request.kernel, request.nvtx, top=request.top, launches=request.launches)
+
+    def new_session(asked: Request) -> Session:
+        return Session(machine_of(host, directory, connect=False), asked, base)
+
+    return {"proposer": proposer, "new_session": new_session}
+
+
+def recovered(base: Path) -> list[RunSummary]:
+    """The runs whose gputui died, the newest first, with what they left kept: from now on they are only listed."""
+    found = []
+    for run in folders.interrupted(base):
+        with suppress(GputuiError):
+            found.append(folders.recover(run.path))
+    return found
 
 
 class Printer(Teller):
@@ -129,24 +157,15 @@ class Printer(Teller):
 
 def unattended(session: Session, printer: Printer, show: Show, words: Wording, timeline: Path | None) -> int:
     """Lead a run without a screen; the exit status."""
-    from gputui.render.run_text import next_line
+    from gputui.render.run_text import interrupted_line, next_line
 
-    _offer_interrupted(session.base, show, words)
+    show(interrupted_line(run, words) for run in recovered(session.base))
     session.inherit_stdin = sys.stdin is not None and not sys.stdin.isatty()
     with _interruptible(session, show, words):
         done = lead(session, printer, timeline)
     if session.folder is not None and done.reports:
         show([next_line(["gputui", "open", os.path.relpath(session.folder.path)], words)])
     return done.status
-
-
-def _offer_interrupted(base: Path, show: Show, words: Wording) -> None:
-    """Tell of runs whose gputui died, once: what they left is kept, and told of in the list from then on."""
-    from gputui.render.run_text import interrupted_line
-
-    for run in folders.interrupted(base):
-        with suppress(GputuiError):
-            show([interrupted_line(folders.recover(run.path), words)])
 
 
 @contextmanager

@@ -64,6 +64,10 @@ class Job(Protocol):
         """How it ended; ``None`` while it runs. Everything it printed can be read by then."""
         ...
 
+    def written(self) -> int:
+        """Bytes of report that the profiler has written so far; 0 where that is not to be seen."""
+        ...
+
     def stop(self) -> None:
         """Ask the program to end (SIGINT) and let the profiler finish its report. Asked again: end it at once."""
         ...

@@ -19,6 +19,7 @@ from gputui.run import keeper
 from gputui.run.machine import JobSpec, Outcome
 
 _MOST_READ = 1 << 20
+_REPORTS = (".qdstrm", ".nsys-rep", ".ncu-rep")
 _LAST_TIME = 1e11
 """Of what a date can be made."""
 
@@ -140,6 +141,20 @@ class LocalJob:
                 self._outcome = Outcome(ended.status, ended.stopped, ended.seconds, ended.error)
             self.let_go()
         return self._outcome
+
+    def written(self) -> int:
+        """By the files that the profiler has open: nsys writes into the folder for temporary files first."""
+        sizes: dict[tuple[int, int], int] = {}
+        for pid in keeper.leftovers(self._status.token):
+            # A process may end meanwhile, or be another user's.
+            with suppress(OSError):
+                for name in os.listdir(f"/proc/{pid}/fd"):
+                    with suppress(OSError):
+                        place = f"/proc/{pid}/fd/{name}"
+                        if os.readlink(place).endswith(_REPORTS):
+                            found = os.stat(place)
+                            sizes[found.st_dev, found.st_ino] = found.st_size
+        return sum(sizes.values())
 
     def stop(self) -> None:
         self._tell(signal.SIGINT)

@@ -221,7 +221,7 @@ class Session:
                 data = job.read()
                 now = time.monotonic()
                 if now - looked > _TOLD_S:
-                    looked, size = now, self._size(command)
+                    looked, size = now, job.written()
             except ConnectionError as error:
                 if not is_lost:
                     is_lost = True
@@ -240,9 +240,6 @@ class Session:
                 return outcome
             if not data:
                 time.sleep(_POLL_S)
-
-    def _size(self, command: Command) -> int:
-        return sum(self._drafts(command).values())
 
     def _drafts(self, command: Command) -> Mapping[str, int]:
         assert self.folder is not None
@@ -305,8 +302,9 @@ class Session:
         return {"PYTHONUNBUFFERED": "1", **temporary, **command.env}
 
 
-def machine_of(host: str, directory: str) -> Machine:
-    """This machine, or the one that ``host`` names, connected; ssh may ask in the terminal. Raises ``GputuiError``."""
+def machine_of(host: str, directory: str, *, connect: bool = True) -> Machine:
+    """This machine, or the one that ``host`` names; while it is connected ssh may ask in the terminal, else it is
+    reached later and without asking. Raises ``GputuiError``."""
     if not host:
         from gputui.run.local import LocalMachine
 
@@ -314,7 +312,8 @@ def machine_of(host: str, directory: str) -> Machine:
     from gputui.run.remote import SshMachine
 
     machine = SshMachine(host, directory)
-    machine.connect()
+    if connect:
+        machine.connect()
     return machine
 
 
