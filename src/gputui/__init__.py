@@ -9,6 +9,10 @@ A timeline (``report.timeline``) is diagnosed as a whole:
 
 >>> gputui.diagnose(gputui.open_report("run.nsys-rep")).findings
 
+and the profilers are run by ``profile``; ``annotate`` marks ranges that both show:
+
+>>> report = gputui.profile("train.py", tool="ncu", kernel="softmax")
+
 A program to be profiled names its parts:
 
 >>> with gputui.annotate("forward"): ...
@@ -20,14 +24,42 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__", "annotate", "diagnose", "open_report"]
+__all__ = [
+    "CountersDeniedError",
+    "GputuiError",
+    "NothingProfiledError",
+    "ProfileError",
+    "ProgramFailedError",
+    "ToolMissingError",
+    "__version__",
+    "annotate",
+    "diagnose",
+    "open_report",
+    "profile",
+]
 
 if TYPE_CHECKING:
     from gputui.annotation import annotate
     from gputui.api import diagnose
+    from gputui.errors import GputuiError
     from gputui.formats import open_report
+    from gputui.run.profiling import (
+        CountersDeniedError,
+        NothingProfiledError,
+        ProfileError,
+        ProgramFailedError,
+        ToolMissingError,
+        profile,
+    )
 
-_HOMES = {"open_report": "gputui.formats", "diagnose": "gputui.api", "annotate": "gputui.annotation"}
+_HOMES = {
+    "open_report": "gputui.formats",
+    "diagnose": "gputui.api",
+    "annotate": "gputui.annotation",
+    "profile": "gputui.run.profiling",
+    **{name: "gputui.run.profiling" for name in __all__ if name.endswith("Error")},
+    "GputuiError": "gputui.errors",
+}
 
 
 def __getattr__(name: str) -> Any:

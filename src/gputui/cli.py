@@ -262,6 +262,12 @@ def run(
     communication: Annotated[
         bool, typer.Option("--communication", help="Count NCCL kernels too; they mostly hang when they are replayed.")
     ] = False,
+    nsys_options: Annotated[
+        str, typer.Option(help="Further options for nsys profile, as one word.", metavar="OPTIONS")
+    ] = "",
+    ncu_options: Annotated[
+        str, typer.Option(help="Further options for ncu, such as '--clock-control none'.", metavar="OPTIONS")
+    ] = "",
     host: Annotated[str | None, typer.Option(help="Run it there, over ssh.", metavar="USER@HOST")] = None,
     directory: Annotated[
         str | None, typer.Option("--directory", help="Where the program runs; default: here, or the home there.")
@@ -284,9 +290,9 @@ def run(
     kept in a folder of its own below gputui-runs. The program is started once for the timeline and once or more for
     the counters.
     """
-    from gputui.cli_run import Printer, attached, machine_of, unattended
+    from gputui.cli_run import Printer, attached, unattended
     from gputui.run.plan import Request
-    from gputui.run.session import Session
+    from gputui.run.session import Session, machine_of
 
     for option, expression in (("--kernel", kernel), ("--nvtx", nvtx)):
         _pattern(option, expression)
@@ -308,6 +314,8 @@ def run(
         duration=duration,
         communication=communication,
         launches=launches,
+        nsys_options=_options("--nsys-options", nsys_options),
+        ncu_options=_options("--ncu-options", ncu_options),
     )
     session = attached(output) if attach else Session(machine_of(host or "", request.directory), request, output)
     reader: ReaderLevel | None = level.value if level else None
@@ -421,6 +429,16 @@ def _pattern(option: str, expression: str | None) -> re.Pattern[str] | None:
     except re.error as error:
         hint = "Write special characters such as ( or [ with a backslash"
         raise GputuiError(f"{option} {expression}", f"is no regular expression ({error})", hint) from error
+
+
+def _options(option: str, text: str) -> tuple[str, ...]:
+    """What a shell would make of the words."""
+    import shlex
+
+    try:
+        return tuple(shlex.split(text))
+    except ValueError as error:
+        raise GputuiError(f"{option} {text}", "has a quotation mark that is not closed", "Close it") from error
 
 
 def _open(paths: list[Path], lang: Language | None, level: Level | None, *, ascii: bool, mouse: bool) -> None:

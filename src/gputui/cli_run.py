@@ -15,7 +15,7 @@ from gputui.errors import GputuiError
 from gputui.run import folder as folders
 from gputui.run.guided import Stage, Teller, lead
 from gputui.run.output import PlainText
-from gputui.run.session import Session
+from gputui.run.session import Session, machine_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from gputui.analysis.timeline_diagnosis import TimelineDiagnosis
     from gputui.model.report import Report
     from gputui.run.doctor import Check
-    from gputui.run.machine import Machine
     from gputui.run.plan import Command, Tools
     from gputui.run.session import StepResult
     from gputui.wording import ReaderLevel, Wording
@@ -36,19 +35,6 @@ if TYPE_CHECKING:
 _REPORT = re.compile(r"Generating '[^'\n]*\.qdstrm'")
 """What nsys says when the program has ended."""
 Show = Callable[[Iterable["RenderableType"]], None]
-
-
-def machine_of(host: str, directory: str) -> Machine:
-    """This machine, or the one that ``host`` names, connected."""
-    if not host:
-        from gputui.run.local import LocalMachine
-
-        return LocalMachine()
-    from gputui.run.remote import SshMachine
-
-    machine = SshMachine(host, directory)
-    machine.connect()
-    return machine
 
 
 def attached(base: Path) -> Session:

@@ -18,7 +18,18 @@ def modules_after(code: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "package", ["formats", "model", "analysis", "analysis.engine", "paint", "render", "render.text"]
+    "package",
+    [
+        "formats",
+        "model",
+        "analysis",
+        "analysis.engine",
+        "paint",
+        "render",
+        "render.text",
+        "run.doctor",
+        "render.doctor",
+    ],
 )
 def test_importing_a_package_below_the_views_loads_no_textual(package: str) -> None:
     loaded = modules_after(f"import gputui.{package}")

@@ -96,7 +96,7 @@ def test_a_tool_that_does_not_run(machine: FakeMachine) -> None:
 
 def test_a_tool_that_hangs_is_left(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probe, "_TOOL_S", 0.2)
-    machine.answers("nsys", "exec sleep 60")
+    machine.answers("nsys", "sleep 60; true")
     tool: Any = machine.facts()["tools"]
     assert tool["nsys"][0]["version"] == ""
     assert "timed out" in tool["nsys"][0]["error"]
@@ -200,7 +200,7 @@ def test_it_stands_alone_and_suits_an_old_python(machine: FakeMachine) -> None:
     }
     assert not any(isinstance(node, ast.ImportFrom) for node in ast.walk(tree))
     assert imported <= {
-        *("glob", "json", "os", "platform", "pwd", "re", "shutil", "subprocess", "sys")
+        *("glob", "json", "os", "platform", "pwd", "re", "shutil", "signal", "subprocess", "sys")
     }  # all of them are in 3.6
     done = subprocess.run(
         [sys.executable, "-I", "-"], input=source, capture_output=True, text=True, check=True, cwd=machine.root

@@ -171,7 +171,7 @@ def descendants(root: int) -> list[int]:
     return found[1:]
 
 
-def of_this_test(folder: Path) -> list[str]:
+def of_this_test(folder: Path) -> list[int]:
     """The processes that name the folder in their arguments or environment, other than this one."""
     found = []
     for entry in Path("/proc").iterdir():
@@ -181,7 +181,7 @@ def of_this_test(folder: Path) -> list[str]:
             except OSError:
                 continue
             if os.fsencode(folder) in told:
-                found.append(told.decode("utf-8", "replace")[:200])
+                found.append(int(entry.name))
     return found
 
 
@@ -196,7 +196,11 @@ def server(tmp_path: Path) -> Iterator[Server]:
             machine.close()
         made.stop()
     places = [tmp_path, *(machine._private for machine in made.machines)]
-    wait_for(lambda: not any(of_this_test(place) for place in places) or None)
+    try:
+        wait_for(lambda: not any(of_this_test(place) for place in places) or None, 10)
+    finally:
+        for pid in of_this_test(tmp_path):
+            os.kill(pid, signal.SIGKILL)
     assert not any(machine._private.exists() for machine in made.machines)
 
 
@@ -526,7 +530,7 @@ def test_a_job_is_found_again_by_another_gputui(
     log, outcome = finish(later.attach(made))
     assert log == lines(0, 10000)
     assert outcome.status == 3
-    with pytest.raises(GputuiError, match="no such command"):
+    with pytest.raises(GputuiError, match="it was never started"):
         later.attach(JobSpec("other", (), made.folder, "/"))
 
 
@@ -649,6 +653,19 @@ def test_a_far_side_that_lies_writes_nothing(
     assert "\x1b" not in str(error.value)
     assert not (run / "x").exists()
     assert [path for path in run.parent.rglob("*") if path != run and not path.name.endswith(".part")] == []
+
+
+def test_a_status_that_makes_no_sense_is_no_outcome(
+    box: SshMachine, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lie(monkeypatch, "follow", "line.send(b'S', json.dumps({'ended': 1, 'seconds': '\\x1b'}).encode())")
+    job = box.start(spec(box, run, "true"))
+    with pytest.raises(GputuiError, match="makes no sense"):
+        finish(job)
+    monkeypatch.undo()
+    (Path(box.folder(run)) / "timeline.status.json").write_text("[]")
+    with pytest.raises(GputuiError, match="is damaged"):
+        box.attach(spec(box, run))
 
 
 def test_a_program_cannot_speak_for_the_agent(box: SshMachine, run: Path) -> None:

@@ -78,7 +78,7 @@ class Launches:
 
 def ncu_command(
     ncu: str,
-    launches: Launches,
+    launches: tuple[str, int, int],
     output: str,
     program: Sequence[str],
     *,
@@ -87,19 +87,22 @@ def ncu_command(
     ranges: Sequence[str] = (),
     children: bool = True,
     from_start: bool = True,
+    more: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """The argument list that profiles these launches with all that the diagnosis reads.
 
+    ``launches`` are ncu's filter for names (empty: all), how many of those to skip, and how many to profile;
     ``sections`` are what the set ``full`` lacks; ``nvtx`` records the ranges around each launch, and ``ranges`` are
-    filters over them; ``from_start=False`` waits for ``cudaProfilerStart``.
+    filters over them; ``from_start=False`` waits for ``cudaProfilerStart``; ``more`` are further options.
     """
+    kernels, skip, count = launches
     return (
         ncu, "--set", "full", *(word for one in sections for word in ("--section", one)), "--import-source", "yes",
         *(("--nvtx",) if nvtx else ()), *(word for one in ranges for word in ("--nvtx-include", one)),
         *(("--target-processes", "all") if children else ()),
         *(() if from_start else ("--profile-from-start", "off")),
-        "--kernel-name", _filter(launches.names),
-        "--launch-skip", str(launches.skip), "--launch-count", str(launches.count), "-o", output, *program,
+        *(("--kernel-name", kernels) if kernels else ()), "--launch-skip", str(skip), "--launch-count", str(count),
+        *more, "-o", output, *program,
     )  # fmt: skip
 
 
@@ -123,7 +126,7 @@ class Commands:
         assert launches is not None
         program = program_of(timeline.files) or stand_in(self._process_name(launches.process))
         return ncu_command(
-            "ncu", launches, file_name(self._short[name]), program,
+            "ncu", (name_filter(launches.names), launches.skip, launches.count), file_name(self._short[name]), program,
             nvtx=len(timeline.ranges) > 0, children=len(timeline.processes) > 1,
         )  # fmt: skip
 
@@ -217,7 +220,7 @@ def _shortest(places: Sequence[Ns], needed: Sequence[int]) -> tuple[int, int]:
     return int(begins[best]), int(lengths[best])
 
 
-def _filter(names: Sequence[str]) -> str:
+def name_filter(names: Sequence[str]) -> str:
     """ncu's regular expression for functions' names: a backslash before signs alone. Old exports cut long names."""
     parts = [
         re.sub(r"([^\w ])", r"\\\1", one.removesuffix("...")) + ("" if one.endswith("...") else "$") for one in names

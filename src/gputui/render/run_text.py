@@ -6,6 +6,7 @@ import os
 import shlex
 import signal
 from collections.abc import Iterable, Iterator, Sequence
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
 from rich.padding import Padding
@@ -34,7 +35,9 @@ if TYPE_CHECKING:
     from gputui.run.session import StepResult
     from gputui.wording import Wording
 
-_COMMAND_CELLS = 100
+_MOST_CELLS = 110
+"""As wide as anything is printed."""
+_INDENT = 3
 STAGES: tuple[Stage, ...] = ("check", "timeline", "choose", "counters", "explain")
 
 
@@ -60,8 +63,8 @@ def checked_text(checks: Sequence[Check], tools: Tools, words: Wording) -> Itera
 
 def command_text(command: Command) -> RenderableType:
     """The command as one could type it."""
-    lines = rows.command_lines(command.argv, _COMMAND_CELLS)
-    return Padding(Text("\n".join(["$ " + lines[0], *lines[1:]]), style="dim"), (0, 0, 0, 3))
+    first, *others = rows.command_lines(command.argv, min(get_terminal_size().columns, _MOST_CELLS) - _INDENT - 4)
+    return _indented("\n".join([f"$ {first}", *(f"    {line}" for line in others)]), "dim")
 
 
 def ended_text(result: StepResult, words: Wording) -> Iterator[RenderableType]:
@@ -97,9 +100,11 @@ def _status(status: int, words: Wording) -> str:
 def failure_lines(failure: Failure, words: Wording) -> Iterator[RenderableType]:
     text = failure_text(failure, words)
     yield _indented(text.title, "red" if failure.kind == "failure" else "yellow")
-    yield Padding(Text(text.cause), (0, 0, 0, 6))
+    yield Padding(Text(text.cause), (0, 0, 0, 2 * _INDENT))
+    for line in failure.params.get("lines", (failure.line,) if failure.line else ()):
+        yield Padding(Text(f"> {safe(line)}", style="dim"), (0, 0, 0, 2 * _INDENT))
     for step in text.fix:
-        yield Padding(Text(f"- {step}"), (0, 0, 0, 6))
+        yield Padding(Text(f"- {step}"), (0, 0, 0, 2 * _INDENT))
 
 
 def timeline_summary(report: Report, diagnosis: TimelineDiagnosis, words: Wording) -> Iterator[RenderableType]:
@@ -108,7 +113,7 @@ def timeline_summary(report: Report, diagnosis: TimelineDiagnosis, words: Wordin
     for number, finding in enumerate(diagnosis.main, 1):
         title = rows.finding_text(finding, words, diagnosis.tags).title
         line = words.text("run.text.finding", number=number, title=title)
-        yield Padding(Text(f"{line}  {gain(finding, words)}".rstrip()), (0, 0, 0, 3))
+        yield Padding(Text(f"{line}  {gain(finding, words)}".rstrip()), (0, 0, 0, _INDENT))
     if not diagnosis.kernels:
         yield _indented(words.text("run.text.no-gpu"))
     yield _indented(words.text("run.text.all", command=shlex.join(["gputui", "explain", safe(report.path)])), "dim")
@@ -132,7 +137,7 @@ def proposals_text(proposals: Sequence[Proposal], words: Wording) -> Iterable[Re
                 style="dim",
             ),
         )
-    yield Padding(table, (0, 0, 0, 3))
+    yield Padding(table, (0, 0, 0, _INDENT))
 
 
 def next_line(command: Sequence[str], words: Wording) -> RenderableType:
@@ -156,4 +161,4 @@ def stopping_line(words: Wording) -> RenderableType:
 
 
 def _indented(text: str, style: str = "") -> RenderableType:
-    return Padding(Text(text, style=style), (0, 0, 0, 3))
+    return Padding(Text(text, style=style), (0, 0, 0, _INDENT))

@@ -197,14 +197,14 @@ def _working_folder(wanted: bytes, directory: bytes) -> bytes:
     if directory:
         path = os.path.join(home, os.path.expanduser(directory))
         if not os.path.isdir(path):
-            raise RefusedError(f"there is no folder {_text(path)}", "Name one that is there with --remote-dir")
+            raise RefusedError(f"there is no folder {_text(path)}", "Name one that is there with --directory")
         return path
     return wanted if os.path.isdir(wanted) else home
 
 
 def _attach(line: Line, folder: str, id: str) -> "dict[str, Any]":
     if _status(_raw(folder), _plain(id)) is None:
-        raise RefusedError("no such command was started", "Run it anew")
+        raise RefusedError("it was never started, or what is known of it is damaged", "Run it anew")
     return {}
 
 
@@ -227,7 +227,7 @@ def _follow(line: Line, keeper: str, folder: str, id: str, offset: int) -> None:
             for chunk in _chunks(log):
                 line.send(b"D", chunk)
                 offset += len(chunk)
-        if status != told:
+        if status is not None and status != told:
             line.send(b"S", json.dumps(status).encode())
             told = status
         if over:
@@ -290,12 +290,14 @@ def _forget(line: Line, keeper: str, run: str) -> None:
 
 
 def _status(folder: bytes, name: bytes) -> "dict[str, Any] | None":
-    """What the keeper last said of the command; ``None`` where it has not yet."""
+    """What the keeper last said of the command; ``None`` where there is nothing, or nothing of use."""
     try:
         with open(os.path.join(folder, name + b".status.json"), "rb") as file:
-            return json.loads(file.read().decode())  # type: ignore[no-any-return]
-    except FileNotFoundError:
+            status = json.loads(file.read().decode())  # type: dict[str, Any]
+        told = isinstance(status["keeper"]["pid"], int) and isinstance(status["token"], str) and "pid" in status
+    except (FileNotFoundError, ValueError, KeyError, TypeError, RecursionError):
         return None
+    return status if told else None
 
 
 def _under_way(keeper: str, status: "dict[str, Any] | None") -> "bool | None":

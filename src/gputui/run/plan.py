@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from gputui.run.launchers import launch_of
 
 if TYPE_CHECKING:
-    from gputui.analysis.ncu_command import Launches
     from gputui.analysis.proposals import Proposal
     from gputui.analysis.timeline_diagnosis import TimelineDiagnosis
 
@@ -36,6 +35,9 @@ class Request:
     """Let ncu profile collectives too, which hang when they are replayed."""
     launches: int = 3
     """Launches of a kernel to profile."""
+    nsys_options: tuple[str, ...] = ()
+    ncu_options: tuple[str, ...] = ()
+    """What the user adds to the profilers' own options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,7 @@ def timeline_command(request: Request, tools: Tools, output: str = "timeline") -
         options.append("--pytorch=autograd-nvtx")
     launch = launch_of(request.command)
     report = _path(tools, output if launch is None else launch.report(output))
-    profiler = (tools.nsys or "nsys", "profile", *options, "-o", report)
+    profiler = (tools.nsys or "nsys", "profile", *options, *request.nsys_options, "-o", report)
     return Command(
         id="timeline",
         tool="nsys",
@@ -120,6 +122,7 @@ def counter_commands(
     Launches are counted from what the timeline shows: what ran before ``delay`` is not skipped. Raises as
     ``proposals.resolve``.
     """
+    from gputui.analysis.ncu_command import name_filter
     from gputui.analysis.proposals import Chosen
 
     chosen = Chosen(diagnosis, request.kernel, request.nvtx)
@@ -131,24 +134,32 @@ def counter_commands(
     together = chosen.launches(names, request.launches) if names else None
     runs = [together] if together is not None else [chosen.launches((name,), request.launches) for name in names]
     return tuple(
-        _counter_command(request, tools, chosen.ranges, launches, number)
-        for number, launches in enumerate((one for one in runs if one is not None), start=1)
+        _counter_command(
+            request, tools, chosen.ranges, one.names, (name_filter(one.names), one.skip, one.count), number
+        )
+        for number, one in enumerate((one for one in runs if one is not None), start=1)
     )
 
 
-def kernel_command(request: Request, tools: Tools, kernel: str) -> Command:
-    """The call of ncu that profiles the first launches of a kernel of which no timeline is there; by its short name."""
-    from gputui.analysis.ncu_command import Launches
-
-    launches = Launches((kernel,), skip=0, count=request.launches, wanted=request.launches, process=0)
-    return _counter_command(request, tools, (), launches, number=1)
+def kernels_command(request: Request, tools: Tools, kernels: str, skip: int = 0) -> Command:
+    """The call of ncu that profiles launches where no timeline tells which; ``kernels`` is ncu's own filter for names
+    (``regex:…`` or a name), empty for all. ``skip`` of those that it lets through are left out first."""
+    return _counter_command(request, tools, (), (), (kernels, skip, request.launches), number=1)
 
 
 _SECTIONS = ("SpeedOfLight_HierarchicalTensorRooflineChart", "SpeedOfLight_HierarchicalHalfRooflineChart")
 """What the diagnosis reads and the set ``full`` of 2024 lacks: tensor and half-precision work, traffic of L1 and L2."""
 
 
-def _counter_command(request: Request, tools: Tools, ranges: Sequence[str], launches: Launches, number: int) -> Command:
+def _counter_command(
+    request: Request,
+    tools: Tools,
+    ranges: Sequence[str],
+    names: tuple[str, ...],
+    launches: tuple[str, int, int],
+    number: int,
+) -> Command:
+    """``launches`` are ncu's filter for names, how many of those to skip, and how many to profile."""
     from gputui.analysis.ncu_command import ncu_command
 
     output = f"counters-{number}"
@@ -162,6 +173,7 @@ def _counter_command(request: Request, tools: Tools, ranges: Sequence[str], laun
         nvtx=True,
         ranges=ranges,
         from_start=not request.capture_api,
+        more=request.ncu_options,
     )
     return Command(
         id=output,
@@ -169,8 +181,8 @@ def _counter_command(request: Request, tools: Tools, ranges: Sequence[str], laun
         argv=(*profiler, *request.command) if launch is None else launch.around(profiler),
         output=output,
         env=_env(request, tools),
-        kernels=launches.names,
-        launches=launches.count,
+        kernels=names,
+        launches=launches[-1],
     )
 
 

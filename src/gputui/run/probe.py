@@ -10,6 +10,7 @@ import os
 import platform
 import re
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -114,12 +115,12 @@ def _said(command: "list[str]", seconds: float) -> "tuple[int, str]":
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        start_new_session=True,  # Ctrl+C is for whoever asked
+        start_new_session=True,  # so that what a wrapper script started ends with it
     )
     try:
         output = child.communicate(timeout=seconds)[0]
     except subprocess.TimeoutExpired:
-        child.kill()
+        os.killpg(child.pid, signal.SIGKILL)
         child.communicate()
         raise
     return child.returncode, output.decode("utf-8", "replace")
@@ -188,13 +189,13 @@ def _list(path: str, option: str) -> str:
     return "" if status else output
 
 
-def _driver(root: str) -> "dict[str, object] | None":
+def _driver(root: str) -> "dict[str, str] | None":
     text = _read(root, "proc/driver/nvidia/version")
     if text is None:
         return None
     # "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.161.08  …"; the open one says "… Open Kernel Module for …".
     version = re.search(r"\s(\d{3,}\.\d+(?:\.\d+)?)\s", text)
-    return {"version": version.group(1) if version else "", "text": text.splitlines()[0] if text else ""}
+    return {"version": version.group(1) if version else ""}
 
 
 def _profiling_admin_only(root: str) -> "int | None":

@@ -25,8 +25,11 @@ from importlib import resources
 from pathlib import Path
 from typing import IO, Any
 
+import msgspec
+
 from gputui.errors import GputuiError
 from gputui.run.machine import CopyProgress, Facts, JobSpec, Outcome
+from gputui.run.process import Status
 from gputui.terminal import safe
 
 _SILENCE = 15.0
@@ -257,7 +260,7 @@ class RemoteJob:
         self._retry_at = 0.0
         self._offset = 0
         self._log = bytearray()
-        self._status: Mapping[str, Any] = {}
+        self._status: Status | None = None
         self._over = False
 
     def read(self) -> bytes:
@@ -268,8 +271,7 @@ class RemoteJob:
 
     def outcome(self) -> Outcome | None:
         self._listen()
-        with _understood(self._machine.name):
-            return _outcome(self._status) if self._over else None
+        return _outcome(self._status) if self._over else None
 
     def stop(self) -> None:
         self._tell("signal", name="SIGINT")
@@ -323,7 +325,7 @@ class RemoteJob:
             self._offset += len(content)
         elif kind == b"S":
             with _understood(self._machine.name):
-                self._status = json.loads(content)
+                self._status = msgspec.convert(json.loads(content), Status)
 
 
 class _Call:
@@ -461,7 +463,7 @@ def _understood(host: str) -> Iterator[None]:
     """What the far side says may be anything."""
     try:
         yield
-    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError, msgspec.MsgspecError):
         raise _nonsense(host) from None
 
 
@@ -508,7 +510,7 @@ def _sum_of(path: Path) -> hashlib._Hash:
     return sha
 
 
-def _outcome(status: Mapping[str, Any]) -> Outcome:
-    if "ended" not in status:
+def _outcome(status: Status | None) -> Outcome:
+    if status is None or status.ended is None:
         return Outcome(None, False, 0.0, "its keeper was killed, and nobody saw it end")
-    return Outcome(status["status"], status["stopped"], status["seconds"], safe(status["error"]))
+    return Outcome(status.status, status.stopped, status.seconds, safe(status.error))

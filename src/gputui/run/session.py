@@ -147,6 +147,11 @@ class Session:
         self.place()
         return plan.counter_commands(self.request, self.tools, diagnosis, chosen)
 
+    def kernels_command(self, kernels: str, skip: int = 0) -> Command:
+        """What counts in launches where no timeline tells which to take; as ``plan.kernels_command``."""
+        self.place()
+        return plan.kernels_command(self.request, self.tools, kernels, skip)
+
     # ------------------------------------------------------------------ running
 
     @property
@@ -298,6 +303,19 @@ class Session:
         avoids = any(check.id in _AVOIDED and check.blocks for check in self.checks)
         temporary = {"TMPDIR": self.tools.folder} if avoids else {}
         return {"PYTHONUNBUFFERED": "1", **temporary, **command.env}
+
+
+def machine_of(host: str, directory: str) -> Machine:
+    """This machine, or the one that ``host`` names, connected; ssh may ask in the terminal. Raises ``GputuiError``."""
+    if not host:
+        from gputui.run.local import LocalMachine
+
+        return LocalMachine()
+    from gputui.run.remote import SshMachine
+
+    machine = SshMachine(host, directory)
+    machine.connect()
+    return machine
 
 
 def _ends_of(log: Path) -> str:

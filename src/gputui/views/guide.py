@@ -12,10 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from gputui.analysis.ncu_command import program_of
+from gputui.analysis.ncu_command import name_filter, program_of
 from gputui.errors import EXIT_NO, GputuiError
 from gputui.run.failures import failure_text
-from gputui.run.plan import Command, Request, kernel_command, moved
+from gputui.run.plan import Command, Request, moved
 from gputui.views.guide_text import parsed, shown_command
 from gputui.views.live import Live
 from gputui.views.messages import CommandEnded, CommandsPlanned, MachineChecked
@@ -473,7 +473,7 @@ class Guide:
         timed = self._timed_of(entry)
         explained = None if timed is None else self.host.library.timelines.get(timed.report)
         if timed is None or explained is None or self._proposer is None:
-            self._plan(lambda session: [_command_for(session, entry)])
+            self._plan(lambda session: [session.kernels_command(name_filter((entry.kernel.name,)))])
             return
         self._timeline = timed.report
         self.diagnosis, self.proposals = explained.diagnosis, self._proposer(explained.diagnosis)
@@ -595,11 +595,6 @@ class Guide:
 
     def _work(self, function: Callable[..., None], *arguments: Any) -> None:
         self.host.run_worker(partial(function, *arguments), thread=True, group="run", exit_on_error=False)
-
-
-def _command_for(session: Session, entry: Entry) -> Command:
-    session.place()
-    return kernel_command(session.request, session.tools, entry.kernel.name)
 
 
 def _from_here(path: Path) -> str:
