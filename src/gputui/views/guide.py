@@ -124,14 +124,12 @@ class Guide:
     def folder(self) -> str:
         """Where the files of this run are, safe to show; empty before there is a folder."""
         folder = None if self.session is None else self.session.folder
-        if folder is None:
-            return ""
-        return shown(os.path.relpath(folder.path) if folder.path.is_relative_to(Path.cwd()) else str(folder.path))
+        return "" if folder is None else _from_here(folder.path)
 
     @property
     def log(self) -> str:
         """The file that holds all that the command printed, or where it will be."""
-        return shown(str(self.result.log)) if self.result is not None else self.folder
+        return _from_here(self.result.log) if self.result is not None else self.folder
 
     @property
     def counters_tell(self) -> bool:
@@ -597,3 +595,8 @@ class Guide:
 
     def _work(self, function: Callable[..., None], *arguments: Any) -> None:
         self.host.run_worker(partial(function, *arguments), thread=True, group="run", exit_on_error=False)
+
+
+def _from_here(path: Path) -> str:
+    """A path as one would type it here, safe to show."""
+    return shown(os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path))
