@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from gputui.model.report import Report
     from gputui.run.doctor import Check
     from gputui.run.folder import RunSummary
-    from gputui.run.machine import Machine
     from gputui.run.plan import Command, Request, Tools
     from gputui.run.session import StepResult
     from gputui.wording import ReaderLevel, Wording
@@ -49,11 +48,9 @@ def attached(base: Path) -> Session:
     return Session(machine_of(folder.record.host, request.directory), request, base, folder=folder)
 
 
-def means(request: Request | None, machine: Machine | None, base: Path) -> dict[str, Any]:
-    """What the screens need to profile kernels: which ones, and a session for another run on the same machine."""
+def means(base: Path, request: Request | None = None, host: str = "") -> dict[str, Any]:
+    """What the screens need to profile kernels: which to propose, and a session for another run on the same machine."""
     from gputui.analysis.proposals import propose
-
-    host, directory = ("", "") if machine is None or request is None else (machine.name, request.directory)
 
     def proposer(diagnosis: TimelineDiagnosis) -> tuple[Proposal, ...]:
         if request is None:
@@ -61,9 +58,16 @@ def means(request: Request | None, machine: Machine | None, base: Path) -> dict[
         return propose(diagnosis, request.kernel, request.nvtx, top=request.top, launches=request.launches)
 
     def new_session(asked: Request) -> Session:
-        return Session(machine_of(host, directory, connect=False), asked, base)
+        return Session(machine_of(host, asked.directory, connect=False), asked, base)
 
     return {"proposer": proposer, "new_session": new_session}
+
+
+def opened_run(paths: Sequence[Path]) -> folders.RunRecord | None:
+    """What is known of the run whose folder is the one thing to open."""
+    with suppress(GputuiError):
+        return folders.read_record(paths[0]) if len(paths) == 1 else None
+    return None
 
 
 def recovered(base: Path) -> list[RunSummary]:

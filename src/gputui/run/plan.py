@@ -186,8 +186,12 @@ def _counter_command(
     )
 
 
-def moved(command: Command, old: str, new: str) -> Command:
+def moved(command: Command, new: str) -> Command:
     """The same command for another run, whose folder on the machine is ``new``."""
+    output = next((word for word in command.argv if word.rpartition("/")[2].startswith(command.output)), "")
+    old = output.rpartition("/")[0]
+    if not old:
+        return command
     return replace(
         command,
         argv=tuple(word.replace(old, new) for word in command.argv),

@@ -269,7 +269,10 @@ class Session:
         if self.folder is not None:
             if self.pending is None:
                 self.machine.forget(self.folder.path)
-            self.folder.end(state)
+            if self.folder.record.stages:
+                self.folder.end(state)
+            else:
+                self.folder.discard()
             self.folder.close()
         self.machine.close()
 
