@@ -75,6 +75,11 @@ class Launches:
     wanted: int
     process: int
 
+    @property
+    def chosen(self) -> tuple[str, int, int]:
+        """As ``ncu_command`` takes them."""
+        return name_filter(self.names), self.skip, self.count
+
 
 def ncu_command(
     ncu: str,
@@ -126,7 +131,7 @@ class Commands:
         assert launches is not None
         program = program_of(timeline.files) or stand_in(self._process_name(launches.process))
         return ncu_command(
-            "ncu", (name_filter(launches.names), launches.skip, launches.count), file_name(self._short[name]), program,
+            "ncu", launches.chosen, file_name(self._short[name]), program,
             nvtx=len(timeline.ranges) > 0, children=len(timeline.processes) > 1,
         )  # fmt: skip
 

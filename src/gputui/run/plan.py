@@ -122,7 +122,6 @@ def counter_commands(
     Launches are counted from what the timeline shows: what ran before ``delay`` is not skipped. Raises as
     ``proposals.resolve``.
     """
-    from gputui.analysis.ncu_command import name_filter
     from gputui.analysis.proposals import Chosen
 
     chosen = Chosen(diagnosis, request.kernel, request.nvtx)
@@ -134,9 +133,7 @@ def counter_commands(
     together = chosen.launches(names, request.launches) if names else None
     runs = [together] if together is not None else [chosen.launches((name,), request.launches) for name in names]
     return tuple(
-        _counter_command(
-            request, tools, chosen.ranges, one.names, (name_filter(one.names), one.skip, one.count), number
-        )
+        _counter_command(request, tools, chosen.ranges, one.names, one.chosen, number)
         for number, one in enumerate((one for one in runs if one is not None), start=1)
     )
 
