@@ -64,8 +64,15 @@ def say(text):
     os.write(1, text.encode())
 
 
+def write_report():
+    if act["report"]:
+        shutil.copyfile(act["report"], output)
+        say("==PROF== Report: %s\\n" % output)
+
+
 def end(*_):
     say(given["interrupted"].format(name=act["launches"][-1]))
+    write_report()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.kill(os.getpid(), signal.SIGINT)
 
@@ -87,9 +94,7 @@ for at, name in enumerate(act["launches"]):
 say(act["after"])
 if status:
     say("==ERROR== The application returned an error code (%d).\\n" % status)
-if act["report"]:
-    shutil.copyfile(act["report"], output)
-    say("==PROF== Report: %s\\n" % output)
+write_report()
 sys.exit(act["status"] or status)
 """
 
