@@ -337,14 +337,27 @@ def run(
             )
         )
 
+    unwritten: list[GputuiError] = []
+
+    def write(text: str) -> None:
+        # What runs goes on, whether anyone reads of it or not.
+        try:
+            _print(text)
+        except typer.Exit:
+            pass
+        except GputuiError as error:
+            unwritten.append(error)
+
     def show(lines: Iterable[RenderableType]) -> None:
         found = list(lines)
         if found:
-            _print(f"{_plain(lambda ascii: found, ascii=ascii)}\n")
+            write(f"{_plain(lambda ascii: found, ascii=ascii)}\n")
 
-    printer = Printer(show, words, reader, session.machine.name, ascii=ascii)
+    printer = Printer(write, show, words, reader, session.machine.name, ascii=ascii)
     with _cleaning_up():
         status = unattended(session, printer, show, words, timeline)
+    if unwritten:
+        raise unwritten[0]
     raise typer.Exit(status)
 
 
@@ -649,9 +662,10 @@ def main() -> None:
             # What an old encoding lacks becomes a question mark.
             stream.reconfigure(errors="replace")
     arguments = sys.argv[1:]
-    if "--debug" in arguments:
-        # It may stand anywhere.
-        arguments = ["--debug", *(one for one in arguments if one != "--debug")]
+    own = len(arguments) if "--" not in arguments else arguments.index("--")
+    if "--debug" in arguments[:own] and (own < len(arguments) or "run" not in arguments[:2]):
+        # It may stand anywhere, but not among the arguments of a program to run.
+        arguments = ["--debug", *(one for one in arguments[:own] if one != "--debug"), *arguments[own:]]
     try:
         app(arguments)
     except GputuiError as error:

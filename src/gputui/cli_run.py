@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from gputui.run.doctor import Check
     from gputui.run.folder import RunSummary
     from gputui.run.plan import Command, Request, Tools
+    from gputui.run.progress import Progress
     from gputui.run.session import StepResult
     from gputui.wording import ReaderLevel, Wording
 
@@ -82,7 +83,17 @@ def recovered(base: Path) -> list[RunSummary]:
 class Printer(Teller):
     """Prints a guided run: the program's output as it comes, and what gputui says of it beside."""
 
-    def __init__(self, show: Show, words: Wording, level: ReaderLevel | None, host: str, *, ascii: bool) -> None:
+    def __init__(
+        self,
+        write: Callable[[str], None],
+        show: Show,
+        words: Wording,
+        level: ReaderLevel | None,
+        host: str,
+        *,
+        ascii: bool,
+    ) -> None:
+        self._write = write
         self._show = show
         self._words = words
         self._level = level
@@ -92,6 +103,9 @@ class Printer(Teller):
         self._at_margin = True
         self._is_over = False
         """Whether the program has ended: what nsys says from then on is of files under names of the moment."""
+        self.stops = False
+        """Set by the handler of a signal, which must not print: it may stand within what prints."""
+        self._told_stop = False
 
     def stage(self, stage: Stage) -> None:
         from gputui.render.run_text import stage_line
@@ -123,9 +137,14 @@ class Printer(Teller):
             self._is_over, text = True, text[: end.start()]
         if text:
             self._at_margin = text.endswith("\n")
-            with suppress(OSError):
-                sys.stdout.write(text)
-                sys.stdout.flush()
+            self._write(text)
+
+    def progress(self, progress: Progress) -> None:
+        from gputui.render.run_text import stopping_line
+
+        if self.stops and not self._told_stop:
+            self._told_stop = True
+            self._say([stopping_line(self._words)])
 
     def ended(self, result: StepResult) -> None:
         from gputui.render.run_text import ended_text
@@ -154,7 +173,7 @@ class Printer(Teller):
 
     def _say(self, lines: Iterable[RenderableType]) -> None:
         if not self._at_margin:
-            sys.stdout.write("\n")
+            self._write("\n")
             self._at_margin = True
         self._show(lines)
 
@@ -165,7 +184,7 @@ def unattended(session: Session, printer: Printer, show: Show, words: Wording, t
 
     show(interrupted_line(run, words) for run in recovered(session.base))
     session.inherit_stdin = sys.stdin is not None and not sys.stdin.isatty()
-    with _interruptible(session, show, words):
+    with _interruptible(session, printer):
         done = lead(session, printer, timeline)
     if session.folder is not None and done.reports:
         show([next_line(["gputui", "open", os.path.relpath(session.folder.path)], words)])
@@ -173,14 +192,13 @@ def unattended(session: Session, printer: Printer, show: Show, words: Wording, t
 
 
 @contextmanager
-def _interruptible(session: Session, show: Show, words: Wording) -> Iterator[None]:
+def _interruptible(session: Session, printer: Printer) -> Iterator[None]:
     """Within, Ctrl-C ends the program and lets the profiler write its report; where nothing runs, it ends gputui."""
-    from gputui.render.run_text import stopping_line
 
     def stop(number: int, frame: FrameType | None) -> None:
         if not session.stop():
             raise KeyboardInterrupt
-        show([stopping_line(words)])
+        printer.stops = True
 
     before = signal.signal(signal.SIGINT, stop)
     try:

@@ -170,14 +170,16 @@ def _explain(paths: Sequence[Path], chosen: Sequence[Proposal], teller: Teller) 
     try:
         kernels: dict[str, list[Diagnosis]] = {}
         for report in opened:
-            if isinstance(report, GputuiError):
-                raise report
-            for diagnosis in diagnose_all(report):
-                kernels.setdefault(diagnosis.kernel.name, []).append(diagnosis)
+            if not isinstance(report, GputuiError):
+                for diagnosis in diagnose_all(report):
+                    kernels.setdefault(diagnosis.kernel.name, []).append(diagnosis)
         for launches in kernels.values():
             launches.sort(key=_time, reverse=True)
         for name in sorted(kernels, key=lambda name: (order.get(name, len(order)), -_time(kernels[name][0]))):
             teller.explained(kernels[name])
+        for report in opened:
+            if isinstance(report, GputuiError):
+                raise report
     finally:
         for report in opened:
             if not isinstance(report, GputuiError):

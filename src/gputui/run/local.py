@@ -72,7 +72,11 @@ class LocalMachine:
         return str(place)
 
     def put(self, run: Path, name: str, content: bytes) -> None:
-        keeper.replace(os.fsencode(Path(self.folder(run)) / name), content)
+        place = Path(self.folder(run)) / name
+        try:
+            keeper.replace(os.fsencode(place), content)
+        except OSError as error:
+            raise GputuiError(str(place), f"cannot be written ({error.strerror})", "Make room there") from error
 
     def start(self, spec: JobSpec) -> LocalJob:
         job = LocalJob.start(spec)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import codecs
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -265,16 +266,17 @@ class Session:
             job.resize(columns, rows)
 
     def finish(self, state: Literal["done", "stopped", "failed"]) -> None:
-        """Note how the run ended, and let go of the machine. A run in which nothing was run leaves nothing."""
-        if self.folder is not None:
-            if self.pending is None:
-                self.machine.forget(self.folder.path)
+        """Note how the run ended, and let go of the machine. A run in which nothing was run leaves nothing; one whose
+        command was not seen to end is left as by ``abandon``."""
+        if self.folder is not None and self.pending is None:
             if self.folder.record.stages:
                 self.folder.end(state)
             else:
                 self.folder.discard()
-            self.folder.close()
-        self.machine.close()
+            # All is here: what may stay there is of no use.
+            with suppress(ConnectionError):
+                self.machine.forget(self.folder.path)
+        self.abandon()
 
     def abandon(self) -> None:
         """Let go of everything at once. What runs here is ended by its keeper, which has the profiler write its report
