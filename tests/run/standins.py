@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fake_machine import RECORDED_CHIPS, RECORDED_CONFIDENTIAL, RECORDED_NCU, RECORDED_SECTIONS, RECORDED_SMI
+
 from gputui.data import demo_report, demo_timeline
 from gputui.formats.nsys_rep import find_nsys
 
@@ -32,7 +33,9 @@ BEFORE = (
     "inconsistent.\n==PROF== Connected to process 507 (/usr/bin/python3.12)\n"
 )
 AFTER = "==PROF== Disconnected from process 507\n"
-NO_SOURCE = "==WARNING== No source files were imported. Check that the target application was compiled with -lineinfo.\n"
+NO_SOURCE = (
+    "==WARNING== No source files were imported. Check that the target application was compiled with -lineinfo.\n"
+)
 DENIED = (
     "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance Counters on the "
     "target device 0. For instructions on enabling permissions and to get more information see "

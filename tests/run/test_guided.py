@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from standins import AFTER, COUNTERS, DENIED, LAST, NO_TEXT, NONE_PROFILED, RANKED, TIMELINE, Act, Bin, make_bin
 
 from gputui.analysis.engine import Diagnosis
 from gputui.analysis.proposals import Proposal
@@ -23,7 +24,6 @@ from gputui.run.local import LocalMachine
 from gputui.run.plan import Command, Request, Tools
 from gputui.run.progress import Progress
 from gputui.run.session import Session, StepResult
-from standins import AFTER, COUNTERS, DENIED, LAST, NO_TEXT, NONE_PROFILED, RANKED, TIMELINE, Act, Bin, make_bin
 
 needs_nsys = pytest.mark.skipif(find_nsys() is None, reason="nsys is not installed")
 PROGRAM = (sys.executable, "-c", "import os, sys; print(ascii(sys.argv[1:]), 'in', os.getcwd())")
@@ -137,7 +137,8 @@ def test_a_program_without_gpu_work_ends_at_the_timeline(run: Run, ear: Ear, tmp
     assert ear.order[:4] == ["check", "timeline", "timeline", "timeline ended"]
     assert done.status == 1
     assert done.reports == [run.folder / "timeline.nsys-rep"]
-    assert ear.report is not None and ear.report.timeline is not None
+    assert ear.report is not None
+    assert ear.report.timeline is not None
     assert "inner" in repr(ear.report)
     assert run.record.state == "failed"
     assert run.record.stages[0].status == 0
@@ -219,7 +220,8 @@ def test_each_kernel_in_a_run_of_its_own(run: Run, ear: Ear, bin: Bin) -> None:
 
 def test_collectives_are_never_chosen(run: Run, ear: Ear, bin: Bin) -> None:
     assert run(timeline=RANKED, top=50).status == 0
-    assert ear.proposals[0].reason == "collective" and "nccl" in ear.proposals[0].share.kernel.name.lower()
+    assert ear.proposals[0].reason == "collective"
+    assert "nccl" in ear.proposals[0].share.kernel.name.lower()
     for stage in run.record.stages:
         assert not any("nccl" in word for word in (*stage.kernels, *stage.argv))
 

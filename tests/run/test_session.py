@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from standins import METACHARACTERS, NO_TEXT
 
 import gputui
 from gputui.errors import GputuiError
@@ -23,7 +24,6 @@ from gputui.run.plan import Command, Request
 from gputui.run.process import read_status
 from gputui.run.progress import Progress
 from gputui.run.session import Listener, Session, StepResult
-from standins import METACHARACTERS, NO_TEXT
 
 pytestmark = pytest.mark.skipif(find_nsys() is None, reason="nsys is not installed")
 
@@ -196,7 +196,8 @@ def test_a_stop_leaves_a_whole_report(make: Make, ear: Ear) -> None:
     session.finish("stopped")
     assert stops == [True]
     assert b"ready\nfinishing\n" in ear.printed
-    assert result.outcome.stopped and session.was_stopped
+    assert result.outcome.stopped
+    assert session.was_stopped
     assert not result.program_failed
     assert [one.id for one in result.failures if one.kind == "failure"] == []
     assert gputui.open_report(result.reports[0]).timeline is not None

@@ -1,0 +1,30 @@
+"""A server for ssh, for every test of another machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from ssh_server import Server, of_this_test, wait_for
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    made = Server(tmp_path / "server")
+    made.folder.mkdir()
+    try:
+        yield made
+    finally:
+        for machine in made.machines:
+            machine.close()
+        made.stop()
+    places = [tmp_path, *(machine._private for machine in made.machines)]
+    try:
+        wait_for(lambda: not any(of_this_test(place) for place in places) or None, 10)
+    finally:
+        for pid in of_this_test(tmp_path):
+            os.kill(pid, signal.SIGKILL)
+    assert not any(machine._private.exists() for machine in made.machines)
