@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -45,6 +45,10 @@ _SET_UP_S = 3.0
 """What ncu takes before the first launch (seen there: 2 to 4 s)."""
 
 
+_UNKNOWN_S = 60.0
+"""What is taken for a program's time where nothing tells it."""
+
+
 def propose(
     diagnosis: TimelineDiagnosis,
     kernel: str | None = None,
@@ -80,10 +84,21 @@ def propose(
 
 
 def _seconds(facts: TimelineFacts, share: KernelShare, count: int) -> float | None:
-    if any(file.kind != "nsys" for file in facts.timeline.files):
-        # PyTorch's profiler records a few steps of the program.
+    if not _is_whole_program(facts):
         return None
     return facts.timeline.span_ns / 1e9 + _SET_UP_S + count * _PASSES * (share.group.mean_ns / 1e9 + _PASS_S)
+
+
+def _is_whole_program(facts: TimelineFacts) -> bool:
+    """Whether the timeline tells how long the program runs: PyTorch's profiler records a few steps of it."""
+    return all(file.kind == "nsys" for file in facts.timeline.files)
+
+
+def is_cheaper(facts: TimelineFacts, together: Launches, apart: Sequence[Launches]) -> bool:
+    """Whether one run of the program that profiles them all takes less time than one for each."""
+    program = facts.timeline.span_ns / 1e9 if _is_whole_program(facts) else _UNKNOWN_S
+    more = together.count - sum(one.count for one in apart)
+    return more * _PASSES * _PASS_S < (len(apart) - 1) * (program + _SET_UP_S)
 
 
 class Chosen:

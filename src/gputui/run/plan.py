@@ -117,12 +117,13 @@ def counter_commands(
     request: Request, tools: Tools, diagnosis: TimelineDiagnosis, proposals: Sequence[Proposal]
 ) -> tuple[Command, ...]:
     """The calls of ncu that profile these kernels: one for all of them where a stretch of the program holds what is
-    wanted of each and not many others, else one a kernel. Collectives are left out unless they were asked for.
+    wanted of each and few others, so that it takes less time than one a kernel. Collectives are left out unless they
+    were asked for.
 
     Launches are counted from what the timeline shows: what ran before ``delay`` is not skipped. Raises as
     ``proposals.resolve``.
     """
-    from gputui.analysis.proposals import Chosen
+    from gputui.analysis.proposals import Chosen, is_cheaper
 
     chosen = Chosen(diagnosis, request.kernel, request.nvtx)
     names = tuple(
@@ -130,11 +131,12 @@ def counter_commands(
         for one in proposals
         if request.communication or one.share.identity.op_class != "communication"
     )
+    apart = [one for name in names if (one := chosen.launches((name,), request.launches)) is not None]
     together = chosen.launches(names, request.launches) if names else None
-    runs = [together] if together is not None else [chosen.launches((name,), request.launches) for name in names]
+    runs = [together] if together is not None and is_cheaper(chosen.facts, together, apart) else apart
     return tuple(
         _counter_command(request, tools, chosen.ranges, one.names, one.chosen, number)
-        for number, one in enumerate((one for one in runs if one is not None), start=1)
+        for number, one in enumerate(runs, start=1)
     )
 
 
