@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from gputui.analysis.proposals import Proposal
     from gputui.analysis.timeline_diagnosis import TimelineDiagnosis
     from gputui.model.report import Report
+    from gputui.render.lines import Told
     from gputui.run.doctor import Check
     from gputui.run.folder import RunSummary
     from gputui.run.plan import Command, Request, Tools
@@ -101,6 +102,8 @@ class Printer(Teller):
         self._ascii = ascii
         self._plain = PlainText()
         self._at_margin = True
+        self._told: dict[int, Told] = {}
+        """By report what has been told in full."""
         self._is_over = False
         """Whether the program has ended: what nsys says from then on is of files under names of the moment."""
         self.stops = False
@@ -161,10 +164,12 @@ class Printer(Teller):
 
         self._say(proposals_text(proposals, self._words))
 
-    def explained(self, launches: Sequence[Diagnosis]) -> None:
+    def explained(self, launches: Sequence[Diagnosis], report: Sequence[Diagnosis]) -> None:
+        from gputui.render.lines import Told
         from gputui.render.text import kernel_text
 
-        self._say(kernel_text(launches[0], self._words, self._level, launches=launches, ascii=self._ascii))
+        told = self._told.setdefault(id(report), Told(report))
+        self._say(kernel_text(launches[0], self._words, self._level, launches=launches, told=told, ascii=self._ascii))
 
     def lost(self, message: str) -> None:
         from gputui.render.run_text import connection_line

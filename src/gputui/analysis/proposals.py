@@ -63,7 +63,7 @@ def propose(
     replayed. Raises ``GputuiError`` where nothing has the names asked for.
     """
     chosen = Chosen(diagnosis, kernel, nvtx)
-    is_asked = top is not None or not chosen.selection.is_whole
+    asked = "asked" if not chosen.selection.is_whole else "longest" if top is not None else ""
     most = _MOST if top is None else top
     found: list[Proposal] = []
     marked = 0
@@ -71,12 +71,12 @@ def propose(
         needed = chosen.launches((share.group.name,), launches)
         if needed is None:
             continue
-        reason = "asked" if is_asked else "worth" if share.deserves else "small"
+        reason = asked or ("worth" if share.deserves else "small")
         if share.identity.op_class == "communication":
             reason = "collective"
         elif reason != "small" and marked >= most:
             reason = "more"
-        is_proposed = reason in ("asked", "worth")
+        is_proposed = reason in ("asked", "longest", "worth")
         marked += is_proposed
         seconds = _seconds(chosen.facts, share, needed.count)
         found.append(Proposal(share, is_proposed, reason, seconds, needed.skip, needed.count))

@@ -126,7 +126,7 @@ class Session:
                 host=self.machine.name,
                 tools=self.tools,
                 gpus=[gpu.get("name", "") for gpu in gpus],
-                driver=(self.facts.get("driver") or {}).get("version", ""),
+                driver=doctor.driver_version(self.facts),
             )
         if not self.tools.folder:
             place = self.machine.folder(self.folder.path)
