@@ -160,7 +160,8 @@ class Printer(Teller):
     def explained(self, launches: Sequence[Diagnosis]) -> None:
         from gputui.render.text import kernel_text
 
-        self._say(kernel_text(launches[0], self._words, self._level, launches=launches, ascii=self._ascii))
+        lines = kernel_text(launches[0], self._words, self._level, launches=launches, ascii=self._ascii)
+        self._say(["", *lines])
 
     def lost(self, message: str) -> None:
         from gputui.render.run_text import connection_line

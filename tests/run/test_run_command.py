@@ -169,7 +169,7 @@ def test_from_a_timeline_to_an_explanation(place: Place) -> None:
     arguments = ascii([NO_TEXT, "--ncu-top", "-o"])
     assert in_order(
         done.out, "1  Check\n", "3  Choose\n", "you asked for it", "4  Counters\n", "$ ", f"\n{arguments}\n",
-        "==PROF== Profiling", f"Kept: {folder}/counters-1.ncu-rep", "The report holds no source code",
+        "==PROF== Profiling", f"Kept: {folder}/counters-1.ncu-rep",
         "5  Explain\n", "transpose_naive", f"Look at it: gputui open {folder}\n",
     ), done.out  # fmt: skip
     assert place.record.state == "done"
@@ -270,7 +270,7 @@ def test_a_folder_for_runs(bare: Place, tmp_path: Path) -> None:
 @needs_nsys
 def test_ctrl_c_keeps_what_was_recorded(bare: Place) -> None:
     process = bare.start("run", "--no-tui", *python(WAIT))
-    read_until(process, "ready")
+    read_until(process, "\nready\n")
     process.send_signal(signal.SIGINT)
     out, err = (one.decode() for one in process.communicate(timeout=60))
     assert (process.returncode, err) == (130, "")
@@ -284,7 +284,7 @@ def test_ctrl_c_keeps_what_was_recorded(bare: Place) -> None:
 def test_ctrl_c_while_nobody_reads_and_the_pipe_is_full(bare: Place) -> None:
     code = "import sys\ntry:\n while True: sys.stdout.write('x' * 1000 + '\\n')\nexcept KeyboardInterrupt: pass"
     process = bare.start("run", "--no-tui", *python(code))
-    read_until(process, "xxx")
+    read_until(process, "\nxxx")
     until(lambda: blocked_in_write(process.pid))
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=120)
@@ -314,7 +314,7 @@ def test_ctrl_c_while_nothing_runs(place: Place) -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_when_gputui_is_ended_the_report_is_kept_later(bare: Place, number: signal.Signals) -> None:
     process = bare.start("run", "--no-tui", *python(WAIT))
-    read_until(process, "ready")
+    read_until(process, "\nready\n")
     status = read_status(bare.only / ".work" / "timeline.status.json")
     assert status is not None
     process.send_signal(number)
@@ -336,7 +336,7 @@ def test_when_gputui_is_ended_the_report_is_kept_later(bare: Place, number: sign
 @needs_nsys
 def test_runs_keeps_what_a_killed_one_left(bare: Place) -> None:
     process = bare.start("run", "--no-tui", *python(WAIT))
-    read_until(process, "ready")
+    read_until(process, "\nready\n")
     status = read_status(bare.only / ".work" / "timeline.status.json")
     assert status is not None
     process.kill()

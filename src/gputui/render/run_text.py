@@ -55,16 +55,18 @@ def checked_text(checks: Sequence[Check], tools: Tools, words: Wording) -> Itera
         for name, path, version in (("nsys", tools.nsys, tools.nsys_version), ("ncu", tools.ncu, tools.ncu_version))
     }
     yield _indented(words.text("run.text.tools", **found), "dim")
-    has_gpu = outlook(checks) != "no-gpu"
-    yield _indented(summary(checks, words) if has_gpu else words.text("run.text.cpu-only"))
+    works = outlook(checks)
+    told = {"no-gpu": "run.text.cpu-only", "unsure": "run.text.unsure"}
+    yield _indented(words.text(told[works]) if works in told else summary(checks, words))
     if blocked(checks):
         yield _indented(words.text("run.text.doctor"), "dim")
 
 
 def command_text(command: Command) -> RenderableType:
-    """The command as one could type it."""
+    """The command as one could type it: an argument that is longer than a line is neither broken nor cut."""
     first, *others = rows.command_lines(command.argv, min(get_terminal_size().columns, _MOST_CELLS) - _INDENT - 4)
-    return _indented("\n".join([f"$ {first}", *(f"    {line}" for line in others)]), "dim")
+    lines = [f"$ {first}", *(f"    {line}" for line in others)]
+    return Text("\n".join(f"{' ' * _INDENT}{line}" for line in lines), "dim", no_wrap=True, overflow="ignore")
 
 
 def ended_text(result: StepResult, words: Wording) -> Iterator[RenderableType]:
