@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
+from rich.console import Group
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -66,7 +67,8 @@ def command_text(command: Command) -> RenderableType:
     """The command as one could type it: an argument that is longer than a line is neither broken nor cut."""
     first, *others = rows.command_lines(command.argv, min(get_terminal_size().columns, _MOST_CELLS) - _INDENT - 4)
     lines = [f"$ {first}", *(f"    {line}" for line in others)]
-    return Text("\n".join(f"{' ' * _INDENT}{line}" for line in lines), "dim", no_wrap=True, overflow="ignore")
+    # In a group, for what a console prints as it is loses how it overflows.
+    return Group(Text("\n".join(f"{' ' * _INDENT}{line}" for line in lines), "dim", no_wrap=True, overflow="ignore"))
 
 
 def ended_text(result: StepResult, words: Wording) -> Iterator[RenderableType]:
