@@ -41,9 +41,7 @@ DENIED = (
     "target device 0. For instructions on enabling permissions and to get more information see "
     "https://developer.nvidia.com/ERR_NVGPUCTRPERM\n"
 )
-NONE_PROFILED = (
-    "==WARNING== No kernels were profiled.\nAvailable Kernels:\n1. cunn_SoftMaxForward\n2. reduce_kernel\n"
-)
+NONE_PROFILED = "==WARNING== No kernels were profiled.\nAvailable Kernels:\n1. cunn_SoftMaxForward\n2. reduce_kernel\n"
 INTERRUPTED = (
     '==PROF== Trying to shutdown target application\n - 29 passes\n==ERROR== Failed to profile "{name}" in process '
     "2903\n==PROF== Trying to shutdown target application\n==ERROR== An error occurred while trying to profile.\n"

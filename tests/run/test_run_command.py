@@ -17,10 +17,15 @@ import pytest
 from standins import COUNTERS, DENIED, METACHARACTERS, NO_TEXT, TIMELINE, Act, Bin, make_bin
 
 import gputui
+from gputui.cli_run import Printer
 from gputui.formats.nsys_rep import find_nsys
 from gputui.run import keeper
 from gputui.run.folder import RunRecord, read_record
+from gputui.run.machine import Outcome
+from gputui.run.plan import Command
 from gputui.run.process import read_status
+from gputui.run.session import StepResult
+from gputui.wording import wording
 
 needs_nsys = pytest.mark.skipif(find_nsys() is None, reason="nsys is not installed")
 MAIN = (sys.executable, "-c", "import sys; from gputui.cli import main; sys.argv[0] = 'gputui'; main()")
@@ -224,6 +229,22 @@ def test_standard_input_is_the_program_s(bare: Place) -> None:
     assert "\n''\n" in done.out
 
 
+def test_what_is_printed_while_nsys_writes_is_not_lost() -> None:
+    """As nsys 2023.4.4 prints when it is stopped, with what other ranks print meanwhile."""
+    told: list[str] = []
+    printer = Printer(told.append, lambda lines: None, wording("en"), None, "", ascii=False)
+    for said in (
+        b"ready\nfinishing",
+        b"Generating '/tmp/nsys-report-d6cb.qdstrm'\n\n\r[1/1] [0%      ] time",
+        b"line.nsys-rep\r[1/1] [====58%  ] timeline.nsys-rep\nrank 1: st",
+        b"ep 9\nGenerating '/tmp/nsys-report-0a1b.qdstrm'\n[1/1] [=====100%] timeline.nsys-rep\nGenerated:\n",
+        b"    /runs/1/.work/timeline.nsys-rep\n\nrank 2: [1/3] step 10",
+    ):
+        printer.output(said)
+    printer.ended(StepResult(Command("timeline", "nsys", (), ""), Outcome(0, False, 1.0), (), (), Path("log")))
+    assert "".join(told) == "ready\nfinishingrank 1: step 9\nrank 2: [1/3] step 10\n"
+
+
 # ---------------------------------------------------------------- wrong use
 
 
@@ -275,7 +296,10 @@ def test_ctrl_c_keeps_what_was_recorded(bare: Place) -> None:
     out, err = (one.decode() for one in process.communicate(timeout=60))
     assert (process.returncode, err) == (130, "")
     assert in_order(" ".join(out.split()), "Asked the program to end", "Kept: ", "Stopped, as asked"), out
-    assert "\nfinishing\n" in f"\n{out}"
+    # nsys may write into the same line.
+    assert "\nfinishing" in f"\n{out}"
+    assert "qdstrm" not in out
+    assert "[1/1]" not in out
     assert bare.record.state == "stopped"
     assert gputui.open_report(bare.only / "timeline.nsys-rep").timeline is not None
 
