@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from standins import AFTER, COUNTERS, DENIED, METACHARACTERS, NO_TEXT, NONE_PROFILED, Act, Bin, make_bin
 
 import gputui
 from gputui.errors import GputuiError
@@ -21,7 +22,6 @@ from gputui.run.profiling import (
     ToolMissingError,
     profile,
 )
-from standins import AFTER, COUNTERS, DENIED, METACHARACTERS, NO_TEXT, NONE_PROFILED, Act, Bin, make_bin
 
 needs_nsys = pytest.mark.skipif(find_nsys() is None, reason="nsys is not installed")
 

@@ -79,9 +79,10 @@ def ended_text(result: StepResult, words: Wording) -> Iterator[RenderableType]:
         yield _indented(
             words.text("run.text.report", path=safe(str(path)), size=size, time=outcome.seconds * 1e9), "green"
         )
-    if outcome.stopped:
+    told = any({"status", "signal"} & one.params.keys() for one in result.failures)
+    if result.reports and outcome.stopped:
         yield _indented(words.text("run.text.stopped"))
-    elif result.reports and outcome.status:
+    elif result.reports and outcome.status and not told:
         yield _indented(_status(outcome.status, words), "yellow")
     if not result.reports:
         yield _indented(words.text("run.text.no-report"), "red")
