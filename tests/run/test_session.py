@@ -195,7 +195,8 @@ def test_a_stop_leaves_a_whole_report(make: Make, ear: Ear) -> None:
     result = record(session)
     session.finish("stopped")
     assert stops == [True]
-    assert b"ready\nfinishing\n" in ear.printed
+    # nsys begins to write at once.
+    assert b"finishing\n" in ear.printed
     assert result.outcome.stopped
     assert session.was_stopped
     assert not result.program_failed
