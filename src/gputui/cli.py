@@ -623,7 +623,7 @@ def _plain(parts: Callable[[bool], Iterable[RenderableType]], *, ascii: bool) ->
         emoji=False,
     )
     for part in parts(ascii):
-        console.print(part)
+        console.print(part, crop=False)
     text = "\n".join(line.rstrip() for line in printed.getvalue().splitlines())
     return to_ascii(text) if ascii else text
 

@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from gputui.wording import ReaderLevel, Wording
 
 _REPORT = re.compile(r"Generating '[^'\n]*\.qdstrm'")
-"""What nsys says when the program has ended."""
+"""What nsys says when it begins to write its report."""
+_OF_REPORT = re.compile(rf"{_REPORT.pattern}|\[\d+/\d+\] \[[= ]*\d+%.*|Generated:|\s+/.*\.(?:nsys-rep|qdstrm)|\s*")
+"""A line of nsys about its files, which have names of the moment."""
 Show = Callable[[Iterable["RenderableType"]], None]
 
 
@@ -104,8 +106,9 @@ class Printer(Teller):
         self._at_margin = True
         self._told: dict[int, Told] = {}
         """By report what has been told in full."""
-        self._is_over = False
-        """Whether the program has ended: what nsys says from then on is of files under names of the moment."""
+        self._is_written = False
+        """Whether nsys writes its report; the program, and others beside it, may still print."""
+        self._rest = ""
         self.stops = False
         """Set by the handler of a signal, which must not print: it may stand within what prints."""
         self._told_stop = False
@@ -128,16 +131,23 @@ class Printer(Teller):
     def command(self, command: Command) -> None:
         from gputui.render.run_text import command_text
 
-        self._is_over = False
+        self._is_written = False
         self._say([command_text(command)])
 
     def output(self, data: bytes) -> None:
-        if self._is_over:
-            return
         text = self._plain.feed(data)
-        end = _REPORT.search(text)
-        if end is not None:
-            self._is_over, text = True, text[: end.start()]
+        if not self._is_written:
+            begins = _REPORT.search(text)
+            if begins is None:
+                self._put(text)
+                return
+            self._is_written = True
+            self._put(text[: begins.start()])
+            text = text[begins.end() :]
+        *lines, self._rest = re.split(r"[\r\n]", self._rest + text)
+        self._put("".join(f"{line}\n" for line in lines if not _OF_REPORT.fullmatch(line)))
+
+    def _put(self, text: str) -> None:
         if text:
             self._at_margin = text.endswith("\n")
             self._write(text)
@@ -152,6 +162,9 @@ class Printer(Teller):
     def ended(self, result: StepResult) -> None:
         from gputui.render.run_text import ended_text
 
+        if not _OF_REPORT.fullmatch(self._rest):
+            self._put(self._rest)
+        self._rest = ""
         self._say(ended_text(result, self._words))
 
     def timeline(self, report: Report, diagnosis: TimelineDiagnosis) -> None:
@@ -169,7 +182,8 @@ class Printer(Teller):
         from gputui.render.text import kernel_text
 
         told = self._told.setdefault(id(report), Told(report))
-        self._say(kernel_text(launches[0], self._words, self._level, launches=launches, told=told, ascii=self._ascii))
+        lines = kernel_text(launches[0], self._words, self._level, launches=launches, told=told, ascii=self._ascii)
+        self._say(["", *lines])
 
     def lost(self, message: str) -> None:
         from gputui.render.run_text import connection_line

@@ -277,6 +277,14 @@ CASES = [
         "==ERROR== Invalid regex provided to --kernel option. Unmatched marking parenthesis ( or \\(.\n",
         params={"option": "--kernel"},
     ),
+    # [2023.4]
+    Case(
+        "argument-encoding",
+        "[libprotobuf ERROR google/protobuf/wire_format_lite.cc:618] String field 'Agent.ConfigureRequest."
+        "cli_command_line' contains invalid UTF-8 data when serializing a protocol buffer. Use the 'bytes' type if you "
+        "intend to send raw bytes. \nMessage parsing failed.\n",
+        tool="nsys",
+    ),
     # [2025.3]
     Case("options-conflict", "==ERROR== --nvtx-include requires --nvtx\n"),
     # [2025.3], as another user
@@ -725,6 +733,7 @@ def test_the_real_ncu_without_a_driver_is_understood(tmp_path: Path) -> None:
         (["--bogus", "/bin/true"], {}, [("option-unknown", "failure")]),
         (["-t", "bogus", "/bin/true"], {}, [("option-twice", "failure")]),
         (["--export=bogus", "/bin/true"], {}, [("argument-unknown", "failure")]),
+        (["-o", "x", "/bin/echo", "\udcff"], {}, [("argument-encoding", "failure")]),
         (["no-such-program"], {}, [("program-not-found", "failure")]),
         (["./plain"], {}, [("program-not-executable", "failure")]),
         (["-o", "there", "/bin/true"], {}, [("output-exists", "failure")]),

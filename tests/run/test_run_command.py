@@ -17,10 +17,15 @@ import pytest
 from standins import COUNTERS, DENIED, METACHARACTERS, NO_TEXT, TIMELINE, Act, Bin, make_bin
 
 import gputui
+from gputui.cli_run import Printer
 from gputui.formats.nsys_rep import find_nsys
 from gputui.run import keeper
 from gputui.run.folder import RunRecord, read_record
+from gputui.run.machine import Outcome
+from gputui.run.plan import Command
 from gputui.run.process import read_status
+from gputui.run.session import StepResult
+from gputui.wording import wording
 
 needs_nsys = pytest.mark.skipif(find_nsys() is None, reason="nsys is not installed")
 MAIN = (sys.executable, "-c", "import sys; from gputui.cli import main; sys.argv[0] = 'gputui'; main()")
@@ -169,7 +174,7 @@ def test_from_a_timeline_to_an_explanation(place: Place) -> None:
     arguments = ascii([NO_TEXT, "--ncu-top", "-o"])
     assert in_order(
         done.out, "1  Check\n", "3  Choose\n", "you asked for it", "4  Counters\n", "$ ", f"\n{arguments}\n",
-        "==PROF== Profiling", f"Kept: {folder}/counters-1.ncu-rep", "The report holds no source code",
+        "==PROF== Profiling", f"Kept: {folder}/counters-1.ncu-rep",
         "5  Explain\n", "transpose_naive", f"Look at it: gputui open {folder}\n",
     ), done.out  # fmt: skip
     assert place.record.state == "done"
@@ -224,6 +229,22 @@ def test_standard_input_is_the_program_s(bare: Place) -> None:
     assert "\n''\n" in done.out
 
 
+def test_what_is_printed_while_nsys_writes_is_not_lost() -> None:
+    """As nsys 2023.4.4 prints when it is stopped, with what other ranks print meanwhile."""
+    told: list[str] = []
+    printer = Printer(told.append, lambda lines: None, wording("en"), None, "", ascii=False)
+    for said in (
+        b"ready\nfinishing",
+        b"Generating '/tmp/nsys-report-d6cb.qdstrm'\n\n\r[1/1] [0%      ] time",
+        b"line.nsys-rep\r[1/1] [====58%  ] timeline.nsys-rep\nrank 1: st",
+        b"ep 9\nGenerating '/tmp/nsys-report-0a1b.qdstrm'\n[1/1] [=====100%] timeline.nsys-rep\nGenerated:\n",
+        b"    /runs/1/.work/timeline.nsys-rep\n\nrank 2: [1/3] step 10",
+    ):
+        printer.output(said)
+    printer.ended(StepResult(Command("timeline", "nsys", (), ""), Outcome(0, False, 1.0), (), (), Path("log")))
+    assert "".join(told) == "ready\nfinishingrank 1: step 9\nrank 2: [1/3] step 10\n"
+
+
 # ---------------------------------------------------------------- wrong use
 
 
@@ -270,12 +291,15 @@ def test_a_folder_for_runs(bare: Place, tmp_path: Path) -> None:
 @needs_nsys
 def test_ctrl_c_keeps_what_was_recorded(bare: Place) -> None:
     process = bare.start("run", "--no-tui", *python(WAIT))
-    read_until(process, "ready")
+    read_until(process, "\nready\n")
     process.send_signal(signal.SIGINT)
     out, err = (one.decode() for one in process.communicate(timeout=60))
     assert (process.returncode, err) == (130, "")
     assert in_order(" ".join(out.split()), "Asked the program to end", "Kept: ", "Stopped, as asked"), out
-    assert "\nfinishing\n" in f"\n{out}"
+    # nsys may write into the same line.
+    assert "\nfinishing" in f"\n{out}"
+    assert "qdstrm" not in out
+    assert "[1/1]" not in out
     assert bare.record.state == "stopped"
     assert gputui.open_report(bare.only / "timeline.nsys-rep").timeline is not None
 
@@ -284,7 +308,7 @@ def test_ctrl_c_keeps_what_was_recorded(bare: Place) -> None:
 def test_ctrl_c_while_nobody_reads_and_the_pipe_is_full(bare: Place) -> None:
     code = "import sys\ntry:\n while True: sys.stdout.write('x' * 1000 + '\\n')\nexcept KeyboardInterrupt: pass"
     process = bare.start("run", "--no-tui", *python(code))
-    read_until(process, "xxx")
+    read_until(process, "\nxxx")
     until(lambda: blocked_in_write(process.pid))
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=120)
@@ -314,7 +338,7 @@ def test_ctrl_c_while_nothing_runs(place: Place) -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_when_gputui_is_ended_the_report_is_kept_later(bare: Place, number: signal.Signals) -> None:
     process = bare.start("run", "--no-tui", *python(WAIT))
-    read_until(process, "ready")
+    read_until(process, "\nready\n")
     status = read_status(bare.only / ".work" / "timeline.status.json")
     assert status is not None
     process.send_signal(number)
@@ -336,7 +360,7 @@ def test_when_gputui_is_ended_the_report_is_kept_later(bare: Place, number: sign
 @needs_nsys
 def test_runs_keeps_what_a_killed_one_left(bare: Place) -> None:
     process = bare.start("run", "--no-tui", *python(WAIT))
-    read_until(process, "ready")
+    read_until(process, "\nready\n")
     status = read_status(bare.only / ".work" / "timeline.status.json")
     assert status is not None
     process.kill()

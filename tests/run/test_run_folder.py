@@ -301,6 +301,7 @@ def test_a_killed_gputui_leaves_an_interrupted_run_of_which_whole_reports_are_ke
     assert [one.path for one in interrupted(tmp_path)] == [path]
     one = recover(path)
     assert (one.state, one.reports) == ("interrupted", ("timeline.nsys-rep",))
+    assert interrupted(tmp_path) == []
     assert (path / "timeline.nsys-rep").read_bytes() == WHOLE
     assert (path / "timeline.log").read_bytes() == b"said"
     assert sorted(entry.name for entry in (path / ".work").iterdir()) == ["lock", "other", "timeline.1.nsys-rep"]

@@ -181,10 +181,27 @@ def test_a_folder_that_is_not_there(make: Make, tmp_path: Path) -> None:
     session = make("true")
     command = session.timeline_command()
     session.request = Request(("true",), str(tmp_path / "none"))
-    result = session.run(command)
-    assert result.outcome.status is None
-    assert "none" in result.outcome.error
-    assert [one.id for one in result.failures] == ["not-started"]
+    with pytest.raises(GputuiError, match="none: there is no such folder"):
+        session.run(command)
+    session.finish("failed")
+    assert session.folder is not None
+    told = read_record(session.folder.path)
+    assert (told.state, told.stages[0].status) == ("failed", None)
+
+
+@pytest.mark.parametrize("asked", [{"duration": 1.0}, {"nsys_options": ("--duration=1",)}])
+def test_nsys_ends_the_program_after_the_time_asked_for(make: Make, asked: dict[str, object]) -> None:
+    session = make(*python("import time; time.sleep(100)"), **asked)
+    result = record(session)
+    assert (result.outcome.status, result.outcome.stopped) == (0, False)
+    assert result.failures == ()
+    assert not result.program_failed
+    assert gputui.open_report(result.reports[0]).timeline is not None
+
+
+def test_a_program_that_is_killed_within_that_time_has_failed(make: Make) -> None:
+    session = make(*python("import os; os.kill(os.getpid(), 9)"), duration=50.0)
+    assert record(session).program_failed
 
 
 def test_a_stop_leaves_a_whole_report(make: Make, ear: Ear) -> None:
@@ -195,7 +212,8 @@ def test_a_stop_leaves_a_whole_report(make: Make, ear: Ear) -> None:
     result = record(session)
     session.finish("stopped")
     assert stops == [True]
-    assert b"ready\nfinishing\n" in ear.printed
+    # nsys begins to write at once.
+    assert b"finishing\n" in ear.printed
     assert result.outcome.stopped
     assert session.was_stopped
     assert not result.program_failed

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
+from rich.console import Group
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -55,16 +56,19 @@ def checked_text(checks: Sequence[Check], tools: Tools, words: Wording) -> Itera
         for name, path, version in (("nsys", tools.nsys, tools.nsys_version), ("ncu", tools.ncu, tools.ncu_version))
     }
     yield _indented(words.text("run.text.tools", **found), "dim")
-    has_gpu = outlook(checks) != "no-gpu"
-    yield _indented(summary(checks, words) if has_gpu else words.text("run.text.cpu-only"))
+    works = outlook(checks)
+    told = {"no-gpu": "run.text.cpu-only", "unsure": "run.text.unsure"}
+    yield _indented(words.text(told[works]) if works in told else summary(checks, words))
     if blocked(checks):
         yield _indented(words.text("run.text.doctor"), "dim")
 
 
 def command_text(command: Command) -> RenderableType:
-    """The command as one could type it."""
+    """The command as one could type it: an argument that is longer than a line is neither broken nor cut."""
     first, *others = rows.command_lines(command.argv, min(get_terminal_size().columns, _MOST_CELLS) - _INDENT - 4)
-    return _indented("\n".join([f"$ {first}", *(f"    {line}" for line in others)]), "dim")
+    lines = [f"$ {first}", *(f"    {line}" for line in others)]
+    # In a group, for what a console prints as it is loses how it overflows.
+    return Group(Text("\n".join(f"{' ' * _INDENT}{line}" for line in lines), "dim", no_wrap=True, overflow="ignore"))
 
 
 def ended_text(result: StepResult, words: Wording) -> Iterator[RenderableType]:
@@ -75,9 +79,10 @@ def ended_text(result: StepResult, words: Wording) -> Iterator[RenderableType]:
         yield _indented(
             words.text("run.text.report", path=safe(str(path)), size=size, time=outcome.seconds * 1e9), "green"
         )
-    if outcome.stopped:
+    told = any({"status", "signal"} & one.params.keys() for one in result.failures)
+    if result.reports and outcome.stopped:
         yield _indented(words.text("run.text.stopped"))
-    elif result.reports and outcome.status:
+    elif result.reports and outcome.status and not told:
         yield _indented(_status(outcome.status, words), "yellow")
     if not result.reports:
         yield _indented(words.text("run.text.no-report"), "red")

@@ -333,8 +333,8 @@ def _kept(run: RunSummary) -> RunSummary:
 
 
 def interrupted(base: Path) -> list[RunSummary]:
-    """The runs whose gputui died. Newest first."""
-    return [one for one in runs(base) if one.state == "interrupted"]
+    """The runs whose gputui died and that ``recover`` has not seen yet. Newest first."""
+    return [one for one in runs(base) if one.state == "interrupted" and read_record(one.path).state == "running"]
 
 
 def recover(path: Path) -> RunSummary:

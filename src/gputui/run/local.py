@@ -79,6 +79,8 @@ class LocalMachine:
             raise GputuiError(str(place), f"cannot be written ({error.strerror})", "Make room there") from error
 
     def start(self, spec: JobSpec) -> LocalJob:
+        if not os.path.isdir(spec.cwd):
+            raise GputuiError(spec.cwd, "there is no such folder", "Name one that is there with --directory")
         job = LocalJob.start(spec)
         self._jobs.append(job)
         return job

@@ -27,6 +27,12 @@ _DENIED = frozenset({"counters-denied", "counters-denied-vgpu", "counters-busy",
 _NOTHING = frozenset(
     {"no-kernels", "no-kernels-filter", "no-kernels-children", "nvtx-push-pop", "nvtx-start-end", "no-cuda"}
 )
+_PROGRAM = frozenset(
+    {
+        "module-missing", "gpu-memory-full", "no-gpu", "program-driver-old", "no-kernel-image", "python-error",
+        "program-crashed", "program-killed", "program-failed",
+    }
+)  # fmt: skip
 """Ids of failures, by the error that stands for them."""
 
 
@@ -179,6 +185,6 @@ def _check(result: StepResult, command: Sequence[str]) -> None:
         raise ToolMissingError(*words, **more)
     if failure.id in _NOTHING and not result.program_failed:
         raise NothingProfiledError(*words, **more)
-    if result.program_failed:
+    if failure.id in _PROGRAM:
         raise ProgramFailedError(*words, status=result.outcome.status or 0, **more)
     raise ProfileError(*words, **more)

@@ -6,6 +6,7 @@ Every step blocks until it is done and is meant for a worker thread; ``stop`` an
 from __future__ import annotations
 
 import codecs
+import signal
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -34,6 +35,7 @@ _SUFFIXES = {"nsys": ".nsys-rep", "ncu": ".ncu-rep"}
 _AVOIDED = ("lock", "temp")
 """Checks about the folder for temporary files: a run with such a problem has its own folder for them."""
 _GPU = ("gpu", "driver")
+_ENDED = 128 + signal.SIGTERM
 _MOST_LOG = 2_000_000
 """Bytes of a log's beginning, and of its end, that are looked through for what went wrong."""
 
@@ -203,6 +205,9 @@ class Session:
             outcome = self._watch(job, command)
         finally:
             self._job = None
+        if command.tool == "nsys" and outcome.status == _ENDED and self._has_duration:
+            # nsys ended the program, once the time to record was over.
+            outcome = replace(outcome, status=0)
         reports = tuple(self._bring(name) for name in self._drafts(command) if name.endswith(_SUFFIXES[command.tool]))
         log = self._bring(f"{command.id}.log")
         failures = recognise(_ends_of(log), tool=command.tool, outcome=outcome, has_report=bool(reports), log=str(log))
@@ -210,6 +215,11 @@ class Session:
         result = StepResult(command, outcome, reports, failures, log)
         self.results.append(result)
         return result
+
+    @property
+    def _has_duration(self) -> bool:
+        options = self.request.nsys_options
+        return self.request.duration is not None or any(one.startswith(("--duration", "-d")) for one in options)
 
     def _watch(self, job: Job, command: Command) -> Outcome:
         began = looked = time.monotonic()
