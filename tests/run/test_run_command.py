@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 from standins import COUNTERS, DENIED, METACHARACTERS, NO_TEXT, TIMELINE, Act, Bin, make_bin
@@ -309,18 +311,19 @@ def test_ctrl_c_while_nobody_reads_and_the_pipe_is_full(bare: Place) -> None:
     code = "import sys\ntry:\n while True: sys.stdout.write('x' * 1000 + '\\n')\nexcept KeyboardInterrupt: pass"
     process = bare.start("run", "--no-tui", *python(code))
     read_until(process, "\nxxx")
-    until(lambda: blocked_in_write(process.pid))
+    assert process.stdout is not None
+    pipe = process.stdout
+    until(lambda: is_full(pipe))
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=120)
     assert (process.returncode, err) == (130, b"")
     assert bare.record.state == "stopped"
 
 
-def blocked_in_write(pid: int) -> bool:
-    """Whether the process waits for the reader of a pipe."""
-    return b"pipe" in Path(f"/proc/{pid}/wchan").read_bytes() or Path(f"/proc/{pid}/syscall").read_text().startswith(
-        "1 0x1 "
-    )
+def is_full(pipe: IO[bytes]) -> bool:
+    unread = bytearray(4)
+    fcntl.ioctl(pipe, termios.FIONREAD, unread)
+    return int.from_bytes(unread, sys.byteorder) == fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ)
 
 
 def test_ctrl_c_while_nothing_runs(place: Place) -> None:
