@@ -14,12 +14,16 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import resvg_py
 from rich.cells import cell_len
 from textual.worker import WorkerCancelled
 
 from gputui.data import demo_report, demo_timeline
+
+if TYPE_CHECKING:
+    from gputui.views.app import GputuiApp
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "screenshots"
@@ -35,6 +39,7 @@ PICTURES: Sequence[tuple[str, Path, tuple[int, int], Sequence[str], str | None]]
     ("metrics", demo_report(), (120, 36), ("4",), None),
     ("source", SAMPLES / "tour_source.ncu-rep", (120, 36), ("j", "w"), None),
     ("timeline", demo_timeline(), (140, 40), ("w", "minus"), None),
+    ("run", SAMPLES / "timeline_graph.sqlite", (120, 24), (), None),
     ("timeline-diagnosis", demo_timeline(), (120, 36), (), None),
     ("timeline-light", demo_timeline(), (120, 36), ("3",), "light"),
     ("timeline-small", demo_timeline(), (80, 24), ("w",), None),
@@ -51,11 +56,28 @@ def _stretch(text: re.Match[str]) -> str:
     return f"{text[1]}{length:.1f}{text[3]}{text[4]}"
 
 
+def choosing_from(timeline: Path) -> GputuiApp:
+    """A guided run whose timeline is there, on a machine where all is well."""
+    from gputui.analysis.proposals import propose
+    from gputui.run.local import LocalMachine
+    from gputui.run.plan import Request, Tools
+    from gputui.run.session import Session
+    from gputui.views.app import GputuiApp
+
+    class Ready(Session):
+        def check(self) -> tuple[()]:
+            self.tools = Tools("nsys", (2025, 5), "ncu", (2025, 3))
+            return ()
+
+    session = Ready(LocalMachine(), Request(("python", "train.py"), os.getcwd()), Path(tempfile.mkdtemp()))
+    return GputuiApp([], session=session, proposer=propose, timeline=timeline)
+
+
 async def draw(name: str, report: Path, size: tuple[int, int], keys: Sequence[str], theme: str | None) -> None:
     from gputui.views.app import GputuiApp
     from gputui.views.themes import THEMES
 
-    app = GputuiApp([report], language="ja" if name == "japanese" else "en")
+    app = choosing_from(report) if name == "run" else GputuiApp([report], language="ja" if name == "japanese" else "en")
     async with app.run_test(size=size) as pilot:
         if theme is not None:
             app.theme = next(one.name for one in THEMES if theme in one.name)

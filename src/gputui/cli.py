@@ -323,7 +323,7 @@ def run(
     if can_draw() and not no_tui:
         from gputui.views.app import run_guided
 
-        found = means(session.request, session.machine, output)
+        found = means(output, session.request, session.machine.name)
         raise typer.Exit(
             run_guided(
                 session,
@@ -483,17 +483,19 @@ def _open(paths: list[Path], lang: Language | None, level: Level | None, *, asci
     words = _words(lang)
     ascii = ascii or wants_ascii()
     if can_draw():
-        from gputui.cli_run import means
+        from gputui.cli_run import means, opened_run
         from gputui.run.folder import RUNS
         from gputui.views.app import run
 
+        record = opened_run(paths)
         status = run(
             paths,
             language=words.language,
             level=level.value if level else None,
             ascii=ascii,
             mouse=mouse,
-            **means(None, None, Path(RUNS)),
+            opened=record,
+            **means(Path(RUNS), None if record is None else record.request, "" if record is None else record.host),
         )
         raise typer.Exit(status)
     _explain_all(paths, _choice(None, None), ExplainFormat.text, level, words, ascii=ascii)

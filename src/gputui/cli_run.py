@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from gputui.analysis.proposals import Proposal
     from gputui.analysis.timeline_diagnosis import TimelineDiagnosis
     from gputui.model.report import Report
+    from gputui.render.lines import Told
     from gputui.run.doctor import Check
     from gputui.run.folder import RunSummary
-    from gputui.run.machine import Machine
     from gputui.run.plan import Command, Request, Tools
     from gputui.run.progress import Progress
     from gputui.run.session import StepResult
@@ -52,11 +52,9 @@ def attached(base: Path) -> Session:
     return Session(machine_of(folder.record.host, request.directory), request, base, folder=folder)
 
 
-def means(request: Request | None, machine: Machine | None, base: Path) -> dict[str, Any]:
-    """What the screens need to profile kernels: which ones, and a session for another run on the same machine."""
+def means(base: Path, request: Request | None = None, host: str = "") -> dict[str, Any]:
+    """What the screens need to profile kernels: which to propose, and a session for another run on the same machine."""
     from gputui.analysis.proposals import propose
-
-    host, directory = ("", "") if machine is None or request is None else (machine.name, request.directory)
 
     def proposer(diagnosis: TimelineDiagnosis) -> tuple[Proposal, ...]:
         if request is None:
@@ -64,9 +62,16 @@ def means(request: Request | None, machine: Machine | None, base: Path) -> dict[
         return propose(diagnosis, request.kernel, request.nvtx, top=request.top, launches=request.launches)
 
     def new_session(asked: Request) -> Session:
-        return Session(machine_of(host, directory, connect=False), asked, base)
+        return Session(machine_of(host, asked.directory, connect=False), asked, base)
 
     return {"proposer": proposer, "new_session": new_session}
+
+
+def opened_run(paths: Sequence[Path]) -> folders.RunRecord | None:
+    """What is known of the run whose folder is the one thing to open."""
+    with suppress(GputuiError):
+        return folders.read_record(paths[0]) if len(paths) == 1 else None
+    return None
 
 
 def recovered(base: Path) -> list[RunSummary]:
@@ -99,6 +104,8 @@ class Printer(Teller):
         self._ascii = ascii
         self._plain = PlainText()
         self._at_margin = True
+        self._told: dict[int, Told] = {}
+        """By report what has been told in full."""
         self._is_written = False
         """Whether nsys writes its report; the program, and others beside it, may still print."""
         self._rest = ""
@@ -170,10 +177,12 @@ class Printer(Teller):
 
         self._say(proposals_text(proposals, self._words))
 
-    def explained(self, launches: Sequence[Diagnosis]) -> None:
+    def explained(self, launches: Sequence[Diagnosis], report: Sequence[Diagnosis]) -> None:
+        from gputui.render.lines import Told
         from gputui.render.text import kernel_text
 
-        lines = kernel_text(launches[0], self._words, self._level, launches=launches, ascii=self._ascii)
+        told = self._told.setdefault(id(report), Told(report))
+        lines = kernel_text(launches[0], self._words, self._level, launches=launches, told=told, ascii=self._ascii)
         self._say(["", *lines])
 
     def lost(self, message: str) -> None:

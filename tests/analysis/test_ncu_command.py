@@ -38,10 +38,11 @@ def loop(*names: str, warm_up: int = 3, steps: int = 20) -> Program:
 
 
 def test_the_command_goes_past_the_warm_up() -> None:
+    # Three launches begin at one of 3 … 17: the middle.
     command = share_of(loop("gemm", "softmax"), "softmax").command
     assert command == (
         "ncu", "--set", "full", "--import-source", "yes", "--nvtx", "--kernel-name", "regex:^softmax$",
-        "--launch-skip", "3", "--launch-count", "3", "-o", "softmax", "python", "train.py", "--fast",
+        "--launch-skip", "10", "--launch-count", "3", "-o", "softmax", "python", "train.py", "--fast",
     )  # fmt: skip
 
 
@@ -49,8 +50,8 @@ def test_launches_of_other_templates_of_the_function_are_skipped_too() -> None:
     names = ("void ns::add<float>(float*)", "void ns::add<int>(int*)", "void ns::mul<int>(int*)")
     command = share_of(loop(*names), names[1]).command
     assert option(command, "--kernel-name") == "regex:^add$"
-    # Three steps of two, and the other one of its own step.
-    assert option(command, "--launch-skip") == "7"
+    # Steps 3 … 17 hold a first of three; the middle is step 10: ten steps of two, and the other one of its own step.
+    assert option(command, "--launch-skip") == "21"
     # Three of it, with the other one's between them.
     assert option(command, "--launch-count") == "5"
 

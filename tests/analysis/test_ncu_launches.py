@@ -48,7 +48,7 @@ def random_program(chance: random.Random) -> Program:
 def matching_launches(facts: TimelineFacts, launches: Launches, process: int) -> list[int]:
     """The operations of a process that the filter lets through, in the order of their launches."""
     timeline = facts.timeline
-    pattern = option(ncu_command("ncu", launches, "x", ()), "--kernel-name").removeprefix("regex:")
+    pattern = option(ncu_command("ncu", launches.chosen, "x", ()), "--kernel-name").removeprefix("regex:")
     rows = [
         (int(timeline.calls.start[timeline.ops.call[row]]), row)
         for row in range(len(timeline.ops))
@@ -151,7 +151,7 @@ def test_kernels_of_one_loop_are_taken_together() -> None:
     assert launches is not None
     assert (launches.names, launches.count, launches.wanted) == (("gemm", "relu"), 6, 6)
     command = ncu_command(
-        "/opt/ncu", launches, "out", ("./app", "$X; 'y"), sections=("A", "B"), nvtx=True, ranges=("f/",)
+        "/opt/ncu", launches.chosen, "out", ("./app", "$X; 'y"), sections=("A", "B"), nvtx=True, ranges=("f/",)
     )
     assert command == (
         "/opt/ncu", "--set", "full", "--section", "A", "--section", "B", "--import-source", "yes", "--nvtx",
@@ -175,7 +175,7 @@ def test_a_rare_kernel_is_not_taken_with_a_frequent_one() -> None:
 
 
 def test_names_that_a_file_cut_off_match_from_their_beginning() -> None:
-    command = ncu_command("ncu", Launches(("long_na...", "b"), 0, 1, 1, 0), "x", ())
+    command = ncu_command("ncu", Launches(("long_na...", "b"), 0, 1, 1, 0).chosen, "x", ())
     pattern = option(command, "--kernel-name").removeprefix("regex:")
     assert re.search(pattern, "long_name")
     assert re.search(pattern, "b")

@@ -85,7 +85,8 @@ def test_skip_and_count_are_of_the_range_where_ncu_filters_by_it() -> None:
             program.kernel(begin + MS, begin + 3 * MS, "k", called=begin + 100 * US)
     (found,) = propose(diagnosis(program), nvtx="second")
     (alone,) = propose(diagnosis(program))
-    assert (found.skip, found.count, alone.count) == (0, 3, 3)
+    # In the range it is launched six times; 0 … 3 may be the first of three, and the middle of those is taken.
+    assert (found.skip, found.count, alone.count) == (2, 3, 3)
 
 
 # ------------------------------------------------------------------ names

@@ -89,6 +89,10 @@ class FakeSession:
         self.place()
         return plan.counter_commands(self.request, self.tools, diagnosis, chosen)
 
+    def kernels_command(self, kernels: str, skip: int = 0) -> Command:
+        self.place()
+        return plan.kernels_command(self.request, self.tools, kernels, skip)
+
     def attach(self, command: Command) -> StepResult:
         self.pending = None
         return self.run(command)

@@ -376,6 +376,7 @@ async def test_a_failure_is_told_with_its_cure_and_can_be_tried_again(session: F
         assert screen_of(app).pane == actions.RUN_FAILED
         shown = text_of(app)
         assert "boom" in shown
+        assert "timeline.log" in "".join(shown.split())
         assert r"==ERROR== \x1b[31mno" in shown
         assert joined(failure_text(failure, app.words).title) in joined(shown)
         assert app._return_value == EXIT_NO

@@ -27,7 +27,7 @@ PLACEHOLDER = ("python", "train.py")
 LAUNCHES = 3
 """Launches to profile: one tells why a kernel is slow, several how much its time varies."""
 MOST_OTHERS = 4
-"""Launches that may be profiled for each one that is wanted: each takes about a second."""
+"""Launches that may be profiled for each one that is wanted: each takes about two seconds."""
 _PROFILERS = re.compile(r"(.*/)?(nsys|ncu)(\.exe)?")
 _PYTHON = re.compile(r"python|jupyter|torchrun|accelerate", re.IGNORECASE)
 
@@ -74,6 +74,11 @@ class Launches:
     count: int
     wanted: int
     process: int
+
+    @property
+    def chosen(self) -> tuple[str, int, int]:
+        """As ``ncu_command`` takes them."""
+        return name_filter(self.names), self.skip, self.count
 
 
 def ncu_command(
@@ -126,7 +131,7 @@ class Commands:
         assert launches is not None
         program = program_of(timeline.files) or stand_in(self._process_name(launches.process))
         return ncu_command(
-            "ncu", (name_filter(launches.names), launches.skip, launches.count), file_name(self._short[name]), program,
+            "ncu", launches.chosen, file_name(self._short[name]), program,
             nvtx=len(timeline.ranges) > 0, children=len(timeline.processes) > 1,
         )  # fmt: skip
 
@@ -157,7 +162,7 @@ class Commands:
         if count > MOST_OTHERS * sum(needed):
             if len(names) > 1:
                 return None
-            begin, count, needed = int(places[0][0]), 1, [1]
+            begin, count, needed = int(places[0][len(places[0]) // 2]), 1, [1]
         return Launches(shorts, begin, count, sum(needed), process)
 
     @cached_property
@@ -207,7 +212,10 @@ def _found_in(ordered: Ids, rows: Ids) -> Ns:
 
 
 def _shortest(places: Sequence[Ns], needed: Sequence[int]) -> tuple[int, int]:
-    """Where the shortest stretch (the first of several) begins that holds so many places of each, and its length."""
+    """Where the shortest stretch begins that holds so many places of each, and its length.
+
+    Of several the middle one: what is still warming up, or loaded late, is before it.
+    """
     begins = np.concatenate(places)
     begins.sort()
     ends = begins
@@ -216,7 +224,8 @@ def _shortest(places: Sequence[Ns], needed: Sequence[int]) -> tuple[int, int]:
         begins, ends, last = (column[last < len(one)] for column in (begins, ends, last))
         ends = np.maximum(ends, one[last])
     lengths = ends - begins + 1
-    best = int(lengths.argmin())
+    shortest = np.flatnonzero(lengths == lengths.min())
+    best = int(shortest[len(shortest) // 2])
     return int(begins[best]), int(lengths[best])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -45,6 +45,10 @@ _SET_UP_S = 3.0
 """What ncu takes before the first launch (seen there: 2 to 4 s)."""
 
 
+_UNKNOWN_S = 60.0
+"""What is taken for a program's time where nothing tells it."""
+
+
 def propose(
     diagnosis: TimelineDiagnosis,
     kernel: str | None = None,
@@ -59,7 +63,7 @@ def propose(
     replayed. Raises ``GputuiError`` where nothing has the names asked for.
     """
     chosen = Chosen(diagnosis, kernel, nvtx)
-    is_asked = top is not None or not chosen.selection.is_whole
+    asked = "asked" if not chosen.selection.is_whole else "longest" if top is not None else ""
     most = _MOST if top is None else top
     found: list[Proposal] = []
     marked = 0
@@ -67,12 +71,12 @@ def propose(
         needed = chosen.launches((share.group.name,), launches)
         if needed is None:
             continue
-        reason = "asked" if is_asked else "worth" if share.deserves else "small"
+        reason = asked or ("worth" if share.deserves else "small")
         if share.identity.op_class == "communication":
             reason = "collective"
         elif reason != "small" and marked >= most:
             reason = "more"
-        is_proposed = reason in ("asked", "worth")
+        is_proposed = reason in ("asked", "longest", "worth")
         marked += is_proposed
         seconds = _seconds(chosen.facts, share, needed.count)
         found.append(Proposal(share, is_proposed, reason, seconds, needed.skip, needed.count))
@@ -80,10 +84,21 @@ def propose(
 
 
 def _seconds(facts: TimelineFacts, share: KernelShare, count: int) -> float | None:
-    if any(file.kind != "nsys" for file in facts.timeline.files):
-        # PyTorch's profiler records a few steps of the program.
+    if not _is_whole_program(facts):
         return None
     return facts.timeline.span_ns / 1e9 + _SET_UP_S + count * _PASSES * (share.group.mean_ns / 1e9 + _PASS_S)
+
+
+def _is_whole_program(facts: TimelineFacts) -> bool:
+    """Whether the timeline tells how long the program runs: PyTorch's profiler records a few steps of it."""
+    return all(file.kind == "nsys" for file in facts.timeline.files)
+
+
+def is_cheaper(facts: TimelineFacts, together: Launches, apart: Sequence[Launches]) -> bool:
+    """Whether one run of the program that profiles them all takes less time than one for each."""
+    program = facts.timeline.span_ns / 1e9 if _is_whole_program(facts) else _UNKNOWN_S
+    more = together.count - sum(one.count for one in apart)
+    return more * _PASSES * _PASS_S < (len(apart) - 1) * (program + _SET_UP_S)
 
 
 class Chosen:

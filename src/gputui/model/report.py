@@ -111,7 +111,7 @@ class Session:
     created: str | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Report:
     """One opened file.
 
@@ -128,6 +128,10 @@ class Report:
     notices: list[Notice] = field(default_factory=list)
     session: Session = field(default_factory=Session)
     timeline: Timeline | None = None
+
+    def __repr__(self) -> str:
+        what = f"{len(self.kernels)} kernels" if self.timeline is None else "a timeline"
+        return f"<Report {self.path!r}: {self.kind}, {what}>"
 
     @property
     def devices(self) -> tuple[Device, ...]:

@@ -25,7 +25,7 @@ _MARKS: Mapping[State, tuple[str, str]] = {
     "problem": ("✗", "x"),
     "unknown": ("?", "?"),
     "warning": ("!", "!"),
-    "ok": ("✓", "="),
+    "ok": ("✓", "+"),
 }
 _STYLES: Mapping[State, str] = {"problem": "bold red", "unknown": "yellow", "warning": "yellow", "ok": "green"}
 _FIXES = ("fix-user", "fix-root", "ask")
@@ -92,6 +92,10 @@ def doctor_text(checks: Sequence[Check], words: Wording, *, ascii: bool = False)
         yield Text(words.text("doctor.more"), style="dim")
         for row in fine:
             yield _line(row, ascii)
+    if len(fine) < len(rows):
+        # The first line may have left the screen.
+        yield Text()
+        yield Text(summary(checks, words), style="bold")
 
 
 def wrong_text(checks: Sequence[Check], words: Wording, *, ascii: bool = False) -> Iterable[RenderableType]:

@@ -118,7 +118,7 @@ def _gpus(facts: Facts) -> list[Mapping[str, str]]:
     return (facts.get("gpus") or {}).get("list") or []
 
 
-def _driver(facts: Facts) -> str:
+def driver_version(facts: Facts) -> str:
     """The driver's version; empty where it is not told, as in WSL without nvidia-smi."""
     told = [one.get("driver_version", "") for one in _gpus(facts)]
     return (facts.get("driver") or {}).get("version") or next(iter(told), "")
@@ -139,14 +139,14 @@ def _gpu(facts: Facts, who: Mapping[str, str]) -> Iterator[Check]:
         names = Counter(gpu.get("name", "") for gpu in gpus)
         listed = ", ".join(f"{count} × {name}" if count > 1 else name for name, count in names.items())
         yield Check("gpu", "ok", "found", {"gpus": listed})
-        driver = _driver(facts)
+        driver = driver_version(facts)
         yield Check("driver", "ok", "found", {"driver": driver}) if driver else Check("driver", "unknown", "unknown")
     elif "mismatch" in error.lower():
         yield Check("driver", "problem", "mismatch", {"error": error, **who}, BOTH)
     elif error:
         yield Check("driver", "problem", "broken", {"error": error, **who}, BOTH)
     elif facts.get("driver"):
-        yield Check("gpu", "problem", "unseen", {"driver": _driver(facts), **who}, BOTH)
+        yield Check("gpu", "problem", "unseen", {"driver": driver_version(facts), **who}, BOTH)
     else:
         yield Check("gpu", "problem", "container" if facts.get("container") else "none", who, BOTH)
 
@@ -184,7 +184,7 @@ def _chip(facts: Facts, who: Mapping[str, str]) -> Iterator[Check]:
 
 def _counters(facts: Facts, who: Mapping[str, str]) -> Check:
     """Who may read the GPU's counters: the driver's RmProfilingAdminOnly against this process's capabilities."""
-    restricted, driver, container = facts.get("profiling_admin_only"), _driver(facts), facts.get("container")
+    restricted, driver, container = facts.get("profiling_admin_only"), driver_version(facts), facts.get("container")
     if restricted == 0:
         return Check("counters", "ok", "open")
     if facts.get("wsl"):

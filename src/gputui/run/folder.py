@@ -201,6 +201,14 @@ class RunFolder:
         """Note how the whole run ended."""
         self._write(replace(self.record, state=state, ended=_now()))
 
+    def discard(self) -> None:
+        """Remove the folder of a run in which nothing was run. What is in it beside stays."""
+        with suppress(OSError):
+            for name in (self.work / _LOCK, self.path / _RECORD):
+                name.unlink()
+            self.work.rmdir()
+            self.path.rmdir()
+
     def note(self, text: str) -> None:
         """Add lines to the user's notes."""
         add_note(self.path, text)
@@ -269,6 +277,13 @@ def _parsed(text: bytes) -> RunRecord:
     if not all(re.fullmatch(r"[^/\0]+", report) and report != ".." for report in record.reports):
         raise ValueError("it names a report outside of the folder")
     return record
+
+
+def commands_of(record: RunRecord) -> tuple[Command, ...]:
+    """What left a report in a run, in turn."""
+    return tuple(
+        Command(one.id, one.tool, one.argv, one.output, one.env, one.kernels) for one in record.stages if one.reports
+    )
 
 
 def runs(base: Path) -> list[RunSummary]:

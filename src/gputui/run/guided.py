@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,8 +43,8 @@ class Teller(Listener):
     def proposed(self, proposals: Sequence[Proposal]) -> None:
         """These kernels may be profiled; those marked will be."""
 
-    def explained(self, launches: Sequence[Diagnosis]) -> None:
-        """The launches of one kernel, the longest first."""
+    def explained(self, launches: Sequence[Diagnosis], report: Sequence[Diagnosis]) -> None:
+        """The launches of one kernel, the longest first; ``report`` are all of that report, the same each time."""
 
 
 @dataclass(slots=True)
@@ -100,7 +101,7 @@ def _lead(session: Session, teller: Teller, timeline: Path | None, done: Guided)
     if not diagnosis.kernels:
         done.status = EXIT_NO
         return
-    _count(session, teller, diagnosis, done)
+    _count(session, teller, diagnosis, paths, done)
 
 
 def _keep(result: StepResult, teller: Teller, done: Guided) -> None:
@@ -136,12 +137,16 @@ def _open_timeline(paths: Sequence[Path], teller: Teller) -> TimelineDiagnosis:
     return diagnosis
 
 
-def _count(session: Session, teller: Teller, diagnosis: TimelineDiagnosis, done: Guided) -> None:
+def _count(session: Session, teller: Teller, diagnosis: TimelineDiagnosis, paths: Sequence[Path], done: Guided) -> None:
     from gputui.analysis.proposals import propose
 
     teller.stage("choose")
     request = session.request
-    proposals = propose(diagnosis, request.kernel, request.nvtx, top=request.top, launches=request.launches)
+    try:
+        proposals = propose(diagnosis, request.kernel, request.nvtx, top=request.top, launches=request.launches)
+    except GputuiError as error:
+        timeline = shlex.join(["--timeline", *map(str, paths[:1])])
+        raise GputuiError(error.title, error.message, f"{error.hint}. The timeline is kept: add {timeline}") from error
     teller.proposed(proposals)
     chosen = [one for one in proposals if one.is_proposed]
     if not chosen:
@@ -168,18 +173,17 @@ def _explain(paths: Sequence[Path], chosen: Sequence[Proposal], teller: Teller) 
     order = {proposal.share.kernel.name: place for place, proposal in enumerate(chosen)}
     opened = list(open_all(paths))
     try:
-        kernels: dict[str, list[Diagnosis]] = {}
-        for report in opened:
-            if not isinstance(report, GputuiError):
-                for diagnosis in diagnose_all(report):
-                    kernels.setdefault(diagnosis.kernel.name, []).append(diagnosis)
-        for launches in kernels.values():
-            launches.sort(key=_time, reverse=True)
-        for name in sorted(kernels, key=lambda name: (order.get(name, len(order)), -_time(kernels[name][0]))):
-            teller.explained(kernels[name])
+        kernels: dict[str, list[tuple[Diagnosis, list[Diagnosis]]]] = {}
         for report in opened:
             if isinstance(report, GputuiError):
                 raise report
+            diagnoses = diagnose_all(report)
+            for diagnosis in diagnoses:
+                kernels.setdefault(diagnosis.kernel.name, []).append((diagnosis, diagnoses))
+        for launches in kernels.values():
+            launches.sort(key=lambda one: -_time(one[0]))
+        for name in sorted(kernels, key=lambda name: (order.get(name, len(order)), -_time(kernels[name][0][0]))):
+            teller.explained([one for one, _ in kernels[name]], kernels[name][0][1])
     finally:
         for report in opened:
             if not isinstance(report, GputuiError):

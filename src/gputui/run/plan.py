@@ -117,13 +117,13 @@ def counter_commands(
     request: Request, tools: Tools, diagnosis: TimelineDiagnosis, proposals: Sequence[Proposal]
 ) -> tuple[Command, ...]:
     """The calls of ncu that profile these kernels: one for all of them where a stretch of the program holds what is
-    wanted of each and not many others, else one a kernel. Collectives are left out unless they were asked for.
+    wanted of each and few others, so that it takes less time than one a kernel. Collectives are left out unless they
+    were asked for.
 
     Launches are counted from what the timeline shows: what ran before ``delay`` is not skipped. Raises as
     ``proposals.resolve``.
     """
-    from gputui.analysis.ncu_command import name_filter
-    from gputui.analysis.proposals import Chosen
+    from gputui.analysis.proposals import Chosen, is_cheaper
 
     chosen = Chosen(diagnosis, request.kernel, request.nvtx)
     names = tuple(
@@ -131,13 +131,12 @@ def counter_commands(
         for one in proposals
         if request.communication or one.share.identity.op_class != "communication"
     )
+    apart = [one for name in names if (one := chosen.launches((name,), request.launches)) is not None]
     together = chosen.launches(names, request.launches) if names else None
-    runs = [together] if together is not None else [chosen.launches((name,), request.launches) for name in names]
+    runs = [together] if together is not None and is_cheaper(chosen.facts, together, apart) else apart
     return tuple(
-        _counter_command(
-            request, tools, chosen.ranges, one.names, (name_filter(one.names), one.skip, one.count), number
-        )
-        for number, one in enumerate((one for one in runs if one is not None), start=1)
+        _counter_command(request, tools, chosen.ranges, one.names, one.chosen, number)
+        for number, one in enumerate(runs, start=1)
     )
 
 
@@ -186,8 +185,12 @@ def _counter_command(
     )
 
 
-def moved(command: Command, old: str, new: str) -> Command:
+def moved(command: Command, new: str) -> Command:
     """The same command for another run, whose folder on the machine is ``new``."""
+    output = next((word for word in command.argv if word.rpartition("/")[2].startswith(command.output)), "")
+    old = output.rpartition("/")[0]
+    if not old:
+        return command
     return replace(
         command,
         argv=tuple(word.replace(old, new) for word in command.argv),

@@ -106,6 +106,8 @@ def profile(
     >>> report = gputui.profile("train.py", ["--steps", "20"], tool="ncu", kernel="softmax", skip=10)
     >>> gputui.diagnose(report.kernels[0]).verdict.id
     """
+    if tool not in ("nsys", "ncu"):
+        raise ValueError(f'tool is "nsys" or "ncu", not {tool!r}')
     from gputui.formats.together import open_all
     from gputui.run import plan
 

@@ -128,7 +128,7 @@ class Session:
                 host=self.machine.name,
                 tools=self.tools,
                 gpus=[gpu.get("name", "") for gpu in gpus],
-                driver=(self.facts.get("driver") or {}).get("version", ""),
+                driver=doctor.driver_version(self.facts),
             )
         if not self.tools.folder:
             place = self.machine.folder(self.folder.path)
@@ -279,7 +279,10 @@ class Session:
         """Note how the run ended, and let go of the machine. A run in which nothing was run leaves nothing; one whose
         command was not seen to end is left as by ``abandon``."""
         if self.folder is not None and self.pending is None:
-            self.folder.end(state)
+            if self.folder.record.stages:
+                self.folder.end(state)
+            else:
+                self.folder.discard()
             # All is here: what may stay there is of no use.
             with suppress(ConnectionError):
                 self.machine.forget(self.folder.path)

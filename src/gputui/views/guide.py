@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from gputui.analysis.ncu_command import name_filter, program_of
 from gputui.errors import EXIT_NO, GputuiError
 from gputui.run.failures import failure_text
+from gputui.run.folder import commands_of
 from gputui.run.plan import Command, Request, moved
 from gputui.views.guide_text import parsed, shown_command
 from gputui.views.live import Live
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from gputui.analysis.proposals import Proposal
     from gputui.analysis.timeline_diagnosis import TimelineDiagnosis
     from gputui.run.doctor import Check
-    from gputui.run.folder import RunSummary
+    from gputui.run.folder import RunRecord, RunSummary
     from gputui.run.session import Listener, Session, StepResult
     from gputui.views.app import GputuiApp
     from gputui.views.library import Entry
@@ -47,7 +48,7 @@ class Guide:
     waiting for it: for what ``r`` repeats, and for a kernel of a report.
 
     Kernels are chosen from ``timeline`` where one is given, else it is recorded. ``earlier`` are runs that were
-    interrupted, the newest first.
+    interrupted, the newest first; ``opened`` is the run whose reports are open, where they are one's.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class Guide:
         new_session: SessionMaker | None = None,
         timeline: Path | None = None,
         earlier: Sequence[RunSummary] = (),
+        opened: RunRecord | None = None,
     ) -> None:
         self.host = host
         self.session = session
@@ -91,10 +93,11 @@ class Guide:
         self._first_new = 0
         self._timeline = 0
         """Its place among the reports: the one that the kernels are chosen from."""
-        self._ran: dict[str, Command] = {}
+        self._ran: dict[str, Command] = {one.id: one for one in commands_of(opened)} if opened else {}
         """By id, what left a report in the last run."""
-        self._ran_in = ""
-        """That run's folder on the machine."""
+        self._ran_of: Session | None = None
+        self._request = opened.request if opened else None
+        """What the run was asked for that is open."""
         self._reports: list[Path] = []
         self._given = timeline
         self._wanted: Entry | None = None
@@ -124,14 +127,12 @@ class Guide:
     def folder(self) -> str:
         """Where the files of this run are, safe to show; empty before there is a folder."""
         folder = None if self.session is None else self.session.folder
-        if folder is None:
-            return ""
-        return shown(os.path.relpath(folder.path) if folder.path.is_relative_to(Path.cwd()) else str(folder.path))
+        return "" if folder is None else _from_here(folder.path)
 
     @property
     def log(self) -> str:
         """The file that holds all that the command printed, or where it will be."""
-        return shown(str(self.result.log)) if self.result is not None else self.folder
+        return _from_here(self.result.log) if self.result is not None else self.folder
 
     @property
     def counters_tell(self) -> bool:
@@ -294,8 +295,8 @@ class Guide:
         self.host.set_status(EXIT_NO if result.failed or result.program_failed else 0)
         if not self._reports:
             return
-        if self._ran_in != self.session.place():
-            self._ran, self._ran_in = {}, self.session.place()
+        if self._ran_of is not self.session:
+            self._ran, self._ran_of = {}, self.session
         self._ran[result.command.id] = result.command
         remarks = self.host.library.remarks
         told = (failure_text(one, self.host.words).title for one in result.failures if one.kind != "noise")
@@ -432,6 +433,8 @@ class Guide:
             return
         timeline = self.host.library.report_of(entry).report.timeline
         program = () if timeline is None else program_of(timeline.files)
+        if self._request is not None:
+            program = self._request.command
         if program:
             self._profile_program(program)
         else:
@@ -496,16 +499,17 @@ class Guide:
 
     def repeat(self) -> None:
         """Offer to run the commands of the last run once more, in a folder of their own."""
-        if self.session is None or self._new_session is None or not self._ran:
+        request = self._request if self.session is None else self.session.request
+        if request is None or self._new_session is None or not self._ran:
             self.host.notify(self.host.words.text("guide.nothing_to_repeat"), markup=False)
             return
-        self._begin_anew(self.session.request)
+        self._begin_anew(request)
         self.done, self._wanted = {"check"}, None
-        ran, place = list(self._ran.values()), self._ran_in
+        ran = list(self._ran.values())
         self.stage = "timeline" if ran[0].tool == "nsys" else "counters"
         self.told = self.host.words.text("guide.again")
         self._open_screen()
-        self._plan(lambda session: [moved(one, place, session.place()) for one in ran])
+        self._plan(lambda session: [moved(one, session.place()) for one in ran])
 
     def retry(self) -> None:
         """Once more what failed; the command that found nothing; the look at the machine."""
@@ -597,3 +601,8 @@ class Guide:
 
     def _work(self, function: Callable[..., None], *arguments: Any) -> None:
         self.host.run_worker(partial(function, *arguments), thread=True, group="run", exit_on_error=False)
+
+
+def _from_here(path: Path) -> str:
+    """A path as one would type it here, safe to show."""
+    return shown(os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path))

@@ -121,7 +121,9 @@ class RunScreen(Screen[None]):
     @property
     def room(self) -> tuple[int, int]:
         """Columns and rows for what a program prints."""
-        return max(20, self.size.width - self.output.scrollbar_size_vertical), max(2, self.size.height - _OTHER_ROWS)
+        return max(20, self.size.width - self.output.scrollbar_size_vertical - 1), max(
+            2, self.size.height - _OTHER_ROWS
+        )
 
     # -------------------------------------------------------------- painting
 

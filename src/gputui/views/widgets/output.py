@@ -33,7 +33,7 @@ class OutputPane(LinesView):
         self._keep_up()
 
     def build(self, width: int) -> list[Line]:
-        return [((part, ""),) for line in self._printed for part in _wrapped(line, max(1, width))]
+        return [((" ", ""), (part, "")) for line in self._printed for part in _wrapped(line, max(1, width - 1))]
 
     def on_resize(self) -> None:
         super().on_resize()

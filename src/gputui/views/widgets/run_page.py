@@ -186,6 +186,8 @@ class RunPage(LinesView):
             yield from self._what_failed(width)
         yield ()
         yield from self._key("retry", "try_again")
+        if guide.result is not None:
+            yield from self._say("log", width, "faint", path=guide.log)
 
     def _what_failed(self, width: int) -> Iterator[Line]:
         result = self.guide.result
@@ -208,6 +210,8 @@ class RunPage(LinesView):
         yield from paragraph(shown(text.cause, 1000), width)
         if failure.line:
             yield [(shorten_middle(shown(failure.line), width), "faint")]
+        if text.fix:
+            yield ()
         for line in text.fix:
             yield from paragraph(shown(line, 1000), width, first=[(f"{self.signs.bullet} ", "accent")], indent=2)
         if text.ask:
