@@ -127,7 +127,8 @@ class Bin:
         keep = {
             name: value
             for name, value in os.environ.items()
-            if not name.startswith(("LC_", "GPUTUI_", "LANG", "NSIGHT_", "CUDA_")) and name != "COLUMNS"
+            if not name.startswith(("LC_", "GPUTUI_", "LANG", "NSIGHT_", "CUDA_"))
+            and name not in ("COLUMNS", "PYTHONUNBUFFERED")
         }
         paths = [str(self.folder), *([str(Path(nsys).parent)] if nsys else []), os.environ["PATH"]]
         return {**keep, "LC_ALL": "C.UTF-8", "COLUMNS": "110", "PATH": os.pathsep.join(paths)}

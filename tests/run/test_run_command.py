@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 from standins import COUNTERS, DENIED, METACHARACTERS, NO_TEXT, TIMELINE, Act, Bin, make_bin
@@ -54,7 +56,7 @@ class Place:
             [*MAIN, *map(str, arguments)],
             **{
                 "cwd": self.folder, "env": self.bin.environment, "stdin": subprocess.DEVNULL,
-                "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more,
+                "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "bufsize": 0, **more,
             },
         )  # fmt: skip
         self.begun.append(begun)
@@ -306,21 +308,36 @@ def test_ctrl_c_keeps_what_was_recorded(bare: Place) -> None:
 
 @needs_nsys
 def test_ctrl_c_while_nobody_reads_and_the_pipe_is_full(bare: Place) -> None:
-    code = "import sys\ntry:\n while True: sys.stdout.write('x' * 1000 + '\\n')\nexcept KeyboardInterrupt: pass"
+    code = """if True:
+        import sys, time
+        for at in range(3000):
+            sys.stdout.write("%1000d\\n" % at)
+        try:
+            time.sleep(100)
+        except KeyboardInterrupt:
+            pass
+    """
     process = bare.start("run", "--no-tui", *python(code))
-    read_until(process, "\nxxx")
-    until(lambda: blocked_in_write(process.pid))
+    read_until(process, " 7\n")
+    assert process.stdout is not None
+    pipe = process.stdout
+    until(lambda: is_full(pipe))
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=120)
     assert (process.returncode, err) == (130, b"")
     assert bare.record.state == "stopped"
+    # It is told between two pieces of output, which may be in the middle of a line.
+    others, count = re.subn(rb"\n?   Asked the program to end[^\n]*\n", b"", out)
+    assert count == 1
+    lines = [line for line in others.split(b"\n") if line.startswith(b" " * 900)]
+    assert lines == [b"%1000d" % at for at in range(8, 3000)]
 
 
-def blocked_in_write(pid: int) -> bool:
-    """Whether the process waits for the reader of a pipe."""
-    return b"pipe" in Path(f"/proc/{pid}/wchan").read_bytes() or Path(f"/proc/{pid}/syscall").read_text().startswith(
-        "1 0x1 "
-    )
+def is_full(pipe: IO[bytes]) -> bool:
+    unread = bytearray(4)
+    fcntl.ioctl(pipe, termios.FIONREAD, unread)
+    # What was read of its first page gives no room.
+    return int.from_bytes(unread, sys.byteorder) >= fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ) - 8192
 
 
 def test_ctrl_c_while_nothing_runs(place: Place) -> None:

@@ -51,7 +51,7 @@ class Here:
     def start(self, *arguments: str) -> subprocess.Popen[bytes]:
         begun = subprocess.Popen(
             [*MAIN, *arguments], cwd=self.folder, env=self.environment,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
         )  # fmt: skip
         self.begun.append(begun)
         return begun
