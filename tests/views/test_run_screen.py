@@ -152,12 +152,19 @@ async def test_an_interrupted_run_can_be_opened(session: FakeSession, tmp_path: 
     folder = tmp_path / "earlier"
     folder.mkdir()
     (folder / "timeline.sqlite").write_bytes(demo_timeline().read_bytes())
-    earlier = RunSummary(folder, "interrupted", "train.py", None)
+    earlier = RunSummary(folder, "interrupted", "train", None, ("timeline.sqlite",))
     async with guided(session, earlier=[earlier]) as (app, pilot):
-        assert "An earlier run of train.py was interrupted: earlier" in text_of(app)
+        assert "An earlier run of train was interrupted" in text_of(app)
+        assert "Kept in earlier: 1 report" in joined(text_of(app))
         await press(app, pilot, "o")
         await until(pilot, lambda: screen_of(app).pane == actions.RUN_CHOOSE)
         assert session.ran == []
+        # The new run's folder stays empty, and goes.
+        assert session.folder is not None
+        assert session.folder.path.name not in text_of(app)
+        assert text_of(app).splitlines()[0].split()[-1] == "earlier"
+        assert "an interrupted run kept" in joined(text_of(app))
+        assert app.guide.kept == []
 
 
 async def test_kernels_can_be_chosen_from_a_timeline_that_is_there(session: FakeSession) -> None:
@@ -230,7 +237,7 @@ async def test_what_the_program_prints_is_shown_as_it_comes(session: FakeSession
         await pilot.press("enter")
         await until(pilot, lambda: "step 99" in text_of(app))
         assert "report so far: 12 MB" in text_of(app)
-        assert "2 Timeline ● 00:0" in text_of(app)
+        assert "▸2 Timeline 00:0" in text_of(app)
         columns, rows = session.sizes[0]
         assert (columns, rows) == screen_of(app).room
         gate.set()
@@ -474,7 +481,8 @@ async def test_the_sentence_stands_before_the_kernels(session: FakeSession) -> N
         row = next(line for line in text_of(app).splitlines() if "gemm" in line and "[x]" in line)
         assert "92 %" in row
         assert "×20" in row
-        assert "up to" in row
+        assert "2.5×" in row
+        assert "program gains at most" in text_of(app)
 
 
 async def test_marks_follow_the_keys(session: FakeSession) -> None:

@@ -6,9 +6,10 @@ import re
 import shlex
 from collections.abc import Sequence
 
+from gputui.paint.grid import width_of
 from gputui.render.timeline_rows import command_lines
 from gputui.terminal import safe
-from gputui.views.text import Line, broken
+from gputui.views.text import Line, broken, shorten_middle
 
 
 def printable(text: str) -> str:
@@ -28,9 +29,18 @@ def parsed(text: str) -> tuple[str, ...]:
 
 
 def command_rows(argv: Sequence[str], program: Sequence[str], cells: int) -> list[Line]:
-    """A command over lines of so many cells, to be read and copied; the program that is profiled begins a line."""
+    """A command over lines of so many cells, to be read; the program that is profiled begins a line.
+
+    An option and its value stay together: of a path that is too long for that the middle is left out.
+    """
     own = len(argv) - len(program) if program and tuple(argv[-len(program) :]) == tuple(program) else len(argv)
-    parts = [(command_lines(argv[:own], cells), "code"), (command_lines(argv[own:], cells - 4), "strong")]
+    # Lines are indented, by most before the program, and end in a backslash.
+    room = cells - 8
+    short = [
+        shorten_middle(one, room - (width_of(before) + 1 if before.startswith("-") else 0)) if "/" in one else one
+        for before, one in zip(("", *argv), argv, strict=False)
+    ]
+    parts = [(command_lines(short[:own], cells - 2), "code"), (command_lines(short[own:], cells - 4), "strong")]
     rows: list[Line] = []
     for lines, role in parts:
         for place, line in enumerate(lines):
