@@ -177,7 +177,7 @@ async def test_an_interrupted_run_of_another_program_is_not_offered(session: Fak
     other = RunSummary(tmp_path, "interrupted", "infer", None, ("timeline.nsys-rep",))
     empty = RunSummary(tmp_path, "interrupted", "train", None)
     async with guided(session, earlier=[other, empty]) as (app, pilot):
-        assert "interrupted" not in text_of(app)
+        assert "was interrupted" not in text_of(app)
         await press(app, pilot, "o")
         assert screen_of(app).pane == actions.RUN_CHECK
 
@@ -863,15 +863,14 @@ async def test_where_the_runs_are_kept_is_told_at_the_end(
     monkeypatch.chdir(session.base)
     session.steps = [Step(status=3), Step(reports=[timeline_report()])]
     async with guided(session) as (app, pilot):
-        _tell_kept(app)
-        assert capsys.readouterr().out == ""
+        folder = Path(session.place())
+        assert app.guide.kept == []
         await press(app, pilot, "enter")
-        name = Path(session.place()).name
-        _tell_kept(app)
-        assert capsys.readouterr().out == f"Kept: {name}  Look at it: gputui runs {name}\n"
+        assert app.guide.kept == [(folder, False)]
         await press(app, pilot, "r")
-        _tell_kept(app)
-        assert capsys.readouterr().out == f"Kept: {name}  Look at it: gputui open {name}\n"
+        assert app.guide.kept == [(folder, True)]
+    _tell_kept(app)
+    assert capsys.readouterr().out == f"Kept: {folder.name}  Look at it: gputui open {folder.name}\n"
 
 
 # -------------------------------------------------------------------- looks
@@ -937,21 +936,21 @@ async def test_help_lists_the_keys_that_work_on_the_page(session: FakeSession) -
             await pilot.press("escape")
             await pilot.pause()
             return {id for id, one in actions.BY_ID.items() if f" {one.key_text()} " in "".join(
-                line for line in lines if app.words.ui(f"action.{id}") in line)}  # fmt: skip
+                line for line in lines if app.words.ui(f"action.{id}")[:40] in line)}  # fmt: skip
 
         check = await listed()
-        assert {"proceed", "edit", "retry", "checks", "quit"} <= check
-        assert not {"profile", "again", "mark", "look", "output", "stop", "earlier", "zoom_in"} & check
         await pilot.press("enter")
         await until(pilot, lambda: app.guide.page == "running" and len(session.ran) == 1)
         going = await listed()
-        assert {"stop", "output"} <= going
-        assert not {"proceed", "edit", "retry", "checks"} & going
         gate.set()
         await settle(app, pilot)
         choose = await listed()
-        assert {"proceed", "mark", "mark_all", "look", "run_back", "output"} <= choose
-        assert not {"profile", "again", "edit", "retry", "stop"} & choose
+    assert {"proceed", "edit", "retry", "checks", "quit"} <= check
+    assert not {"profile", "again", "mark", "look", "output", "stop", "earlier", "zoom_in"} & check
+    assert {"stop", "output"} <= going
+    assert not {"proceed", "edit", "retry", "checks"} & going
+    assert {"proceed", "mark", "mark_all", "look", "run_back", "output"} <= choose
+    assert not {"profile", "again", "edit", "retry", "stop"} & choose
 
 
 async def test_a_command_that_ends_under_an_open_help_page_is_gone_on_with(session: FakeSession) -> None:
@@ -989,7 +988,7 @@ def test_an_option_keeps_its_value_and_a_long_path_loses_its_middle() -> None:
     assert all(line.strip() != "\\" for line in lines)
     output = next(line for line in lines if "-o" in line.split())
     assert output.split()[-2].startswith("/home/me/")
-    assert "…" in output
+    assert "..." in output
     assert output.split()[-2].endswith("19-06-48-train/timeline")
     assert lines[-1].strip() == "python train.py"
 

@@ -37,7 +37,7 @@ def command_rows(argv: Sequence[str], program: Sequence[str], cells: int) -> lis
     # Lines are indented, by most before the program, and end in a backslash.
     room = cells - 8
     short = [
-        shorten_middle(one, room - (width_of(before) + 1 if before.startswith("-") else 0)) if "/" in one else one
+        _shortened(one, room - (width_of(before) + 1 if before.startswith("-") else 0))
         for before, one in zip(("", *argv), argv, strict=False)
     ]
     parts = [(command_lines(short[:own], cells - 2), "code"), (command_lines(short[own:], cells - 4), "strong")]
@@ -49,3 +49,10 @@ def command_rows(argv: Sequence[str], program: Sequence[str], cells: int) -> lis
             text = f"{line} \\" if last else line
             rows += [((f"{indent if not cut else ''}{piece}", role),) for cut, piece in enumerate(broken(text, cells))]
     return rows
+
+
+def _shortened(word: str, cells: int) -> str:
+    if "/" not in word or width_of(word) <= cells:
+        return word
+    # A shell's word may hold dots, and is then shown without quotation marks.
+    return shorten_middle(word, cells - 2).replace("…", "...")
