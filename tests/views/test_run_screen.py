@@ -163,7 +163,7 @@ async def test_the_message_to_the_administrator_is_copied_from_the_check(session
 
 
 async def test_without_a_gpu_the_timeline_is_offered_for_what_it_tells(session: FakeSession) -> None:
-    session.found = (*session.found, Check("gpu", "problem", "none", {"host": "h"}, ("nsys", "ncu")))
+    session.found = (*session.found, Check("gpu", "problem", "none", {"host": "h", "user": "me"}, ("nsys", "ncu")))
     session.steps = [Step(reports=[no_kernels()])]
     async with guided(session) as (app, pilot):
         assert app.words.text("run.text.cpu-only") in joined(text_of(app))
