@@ -104,8 +104,8 @@ class RunPage(LinesView):
         else:
             troubles = list(guide.blockers)
         if any(one.state == "problem" for one in troubles):
-            # Without a GPU too something can be recorded.
-            is_cpu_only = guide.stage == "check" and outlook(checks) == "no-gpu"
+            # Without a GPU too nsys can record something.
+            is_cpu_only = guide.stage == "check" and guide.command is not None and outlook(checks) == "no-gpu"
             sentence = self.words.text("run.text.cpu-only") if is_cpu_only else summary(checks, self.words)
             yield from paragraph(sentence, width, role="sentence")
             yield ()
