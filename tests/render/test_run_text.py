@@ -102,10 +102,10 @@ def test_the_stages_are_numbered() -> None:
 
 def test_what_works_here() -> None:
     assert printed(run_text.checked_text(OK, TOOLS, EN)).splitlines() == [
-        "   nsys 2025.3.1 ncu 2025.3.1.0", "   Profiling works here: timeline and counters.",
+        "   nsys 2025.3.1 · ncu 2025.3.1.0", "   Profiling works here: timeline and counters.",
     ]  # fmt: skip
     assert printed(run_text.checked_text(NO_GPU, Tools(), EN)).splitlines() == [
-        "   no nsys no ncu",
+        "   nsys: not found · ncu: not found",
         "   No usable GPU here: a timeline will tell only where the CPU's time goes.",
         "   gputui doctor tells more, with the fixes.",
     ]
@@ -180,7 +180,7 @@ def test_the_timeline_in_a_few_lines() -> None:
 def test_the_kernels_that_are_chosen() -> None:
     text = printed(run_text.proposals_text(proposals("gemm_kernel", "softmax_kernel", top=1), EN))
     (line,) = text.splitlines()
-    assert re.fullmatch(r"   gemm_kernel  50 %  up to [\d.]+×  you asked for it  about [\d.]+ s", line)
+    assert re.fullmatch(r"   gemm_kernel  50 %  up to [\d.]+×  one of the longest  about [\d.]+ s", line)
     assert printed(run_text.proposals_text(proposals("gemm_kernel", top=0), EN)) == (
         "   No kernel is worth counting: none can gain the program 5 %."
     )

@@ -175,7 +175,7 @@ def test_from_a_timeline_to_an_explanation(place: Place) -> None:
     folder = f"gputui-runs/{place.only.name}"
     arguments = ascii([NO_TEXT, "--ncu-top", "-o"])
     assert in_order(
-        done.out, "1  Check\n", "3  Choose\n", "you asked for it", "4  Counters\n", "$ ", f"\n{arguments}\n",
+        done.out, "1  Check\n", "3  Choose\n", "one of the longest", "4  Counters\n", "$ ", f"\n{arguments}\n",
         "==PROF== Profiling", f"Kept: {folder}/counters-1.ncu-rep",
         "5  Explain\n", "transpose_naive", f"Look at it: gputui open {folder}\n",
     ), done.out  # fmt: skip
