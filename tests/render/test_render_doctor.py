@@ -42,13 +42,15 @@ def test_problems_come_first_each_with_its_fix_and_what_is_right_comes_last() ->
     assert lines[root + 3] == "    sudo reboot"
     marks = [line[0] for line in lines if line[:1] in "✗?!✓" and line[1:2] == " "]
     assert marks == ["✗", "!", "✓", "✓"]
-    assert lines[-2] == "✓ GPU  NVIDIA H200"
+    assert "✓ GPU  NVIDIA H200" in lines
+    assert lines[-1] == lines[0], "the first line may have left the screen"
     assert "\x1b" not in "".join(lines)
 
 
 def test_ascii_marks() -> None:
     lines = printed(ascii=True)
-    assert [line[0] for line in lines if line[1:2] == " " and line[0] != " "] == ["x", "!", "=", "="]
+    marks = [line.split(" ")[0] for line in lines]
+    assert [one for one in marks if one in ("x", "?", "!", "ok")] == ["x", "!", "ok", "ok"]
 
 
 def test_json_for_programs() -> None:

@@ -33,14 +33,14 @@ class Host(App[None]):
 async def test_it_shows_the_problem_its_fix_and_what_is_right(ascii: bool) -> None:
     app = Host()
     async with app.run_test(size=(80, 24)) as pilot:
-        screen = DoctorScreen(wording("en"), CHECKS, ascii=ascii)
+        screen = DoctorScreen(wording("en"), CHECKS, app.copy_to_clipboard, ascii=ascii)
         await app.push_screen(screen)
         await pilot.pause()
         lines = screen.body.plain_lines()
         assert lines[0].startswith("The timeline works here; counters do not")
         assert any(line.strip() == "sudo reboot" for line in lines)
         assert lines.index(f" {'x' if ascii else '✗'} permission to read the GPU's counters") < lines.index(
-            f" {'=' if ascii else '✓'} GPU"
+            f" {'ok' if ascii else '✓'} GPU"
         )
         assert len(lines) > 24
         await pilot.press("G")
@@ -54,7 +54,7 @@ async def test_it_shows_the_problem_its_fix_and_what_is_right(ascii: bool) -> No
 async def test_the_message_to_the_administrator_is_copied() -> None:
     app = Host()
     async with app.run_test(size=(80, 24)) as pilot:
-        await app.push_screen(DoctorScreen(wording("en"), CHECKS, ascii=False))
+        await app.push_screen(DoctorScreen(wording("en"), CHECKS, app.copy_to_clipboard, ascii=False))
         await pilot.press("y")
         await pilot.pause()
         assert app.clipboard.startswith("Hello, on gpu7 I (user alice) would like to use NVIDIA Nsight Compute.")
@@ -66,7 +66,7 @@ async def test_the_message_to_the_administrator_is_copied() -> None:
 async def test_nothing_to_ask_for() -> None:
     app = Host()
     async with app.run_test(size=(80, 24)) as pilot:
-        await app.push_screen(DoctorScreen(wording("ja"), CHECKS[:1], ascii=False))
+        await app.push_screen(DoctorScreen(wording("ja"), CHECKS[:1], app.copy_to_clipboard, ascii=False))
         await pilot.press("y")
         await pilot.pause()
         assert app.clipboard == ""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual import events
 from textual.pilot import Pilot
 
 from built_timeline import Built
@@ -24,10 +25,11 @@ from gputui.run.plan import Request
 from gputui.run.progress import Progress
 from gputui.terminal import safe
 from gputui.views import actions
-from gputui.views.app import GputuiApp
+from gputui.views.app import GputuiApp, _tell_kept
 from gputui.views.guide_text import command_rows, parsed, shown_command
 from gputui.views.live import Live
 from gputui.views.screens.doctor import DoctorScreen
+from gputui.views.screens.help import HelpScreen
 from gputui.views.screens.run import RunScreen, clock_text
 from gputui.views.widgets.choose_list import spoken
 from gputui.wording import LANGUAGES, wording
@@ -131,11 +133,53 @@ async def test_where_nsys_is_missing_the_page_says_how_to_get_it_and_looks_again
     session.tools = type(tools)()
     async with guided(session) as (app, pilot):
         assert "module load" in text_of(app)
-        await press(app, pilot, "enter")
+        footer = text_of(app).splitlines()[-1]
+        assert "⏎" not in footer
+        assert "edit" not in footer
+        assert "r try again" in footer
+        for key in ("enter", "i"):
+            app.clear_notifications()
+            await press(app, pilot, key)
+            assert [one.message for one in app._notifications] == [app.words.text("guide.nothing_to_run")]
         assert session.ran == []
+        assert not screen_of(app).editor.display
         session.found, session.tools = (), tools
         await press(app, pilot, "r")
         assert app.words.text("guide.ready-timeline") in text_of(app)
+
+
+async def test_the_message_to_the_administrator_is_copied_from_the_check(session: FakeSession) -> None:
+    session.found = (*session.found, NO_COUNTERS)
+    async with guided(session) as (app, pilot):
+        await press(app, pilot, "y")
+        assert app.clipboard.startswith("Hello, on h I (user me)")
+        assert len(app._notifications) == 1
+        app.copy_to_clipboard("")
+        await press(app, pilot, "d", "y")
+        assert app.clipboard.startswith("Hello, on h I (user me)")
+        assert len(app._notifications) == 2
+        await press(app, pilot, "question_mark")
+        assert isinstance(app.screen, RunScreen)
+
+
+async def test_without_a_gpu_the_timeline_is_offered_for_what_it_tells(session: FakeSession) -> None:
+    session.found = (*session.found, Check("gpu", "problem", "none", {"host": "h", "user": "me"}, ("nsys", "ncu")))
+    session.steps = [Step(reports=[no_kernels()])]
+    async with guided(session) as (app, pilot):
+        assert app.words.text("run.text.cpu-only") in joined(text_of(app))
+        assert "nothing can be profiled" not in text_of(app)
+        await press(app, pilot, "enter")
+        assert "There is no GPU work" in text_of(app)
+        assert "✗" not in text_of(app)
+
+
+async def test_an_interrupted_run_of_another_program_is_not_offered(session: FakeSession, tmp_path: Path) -> None:
+    other = RunSummary(tmp_path, "interrupted", "infer", None, ("timeline.nsys-rep",))
+    empty = RunSummary(tmp_path, "interrupted", "train", None)
+    async with guided(session, earlier=[other, empty]) as (app, pilot):
+        assert "was interrupted" not in text_of(app)
+        await press(app, pilot, "o")
+        assert screen_of(app).pane == actions.RUN_CHECK
 
 
 async def test_a_machine_that_cannot_be_reached_is_told_and_tried_again(session: FakeSession) -> None:
@@ -152,12 +196,19 @@ async def test_an_interrupted_run_can_be_opened(session: FakeSession, tmp_path: 
     folder = tmp_path / "earlier"
     folder.mkdir()
     (folder / "timeline.sqlite").write_bytes(demo_timeline().read_bytes())
-    earlier = RunSummary(folder, "interrupted", "train.py", None)
+    earlier = RunSummary(folder, "interrupted", "train", None, ("timeline.sqlite",))
     async with guided(session, earlier=[earlier]) as (app, pilot):
-        assert "An earlier run of train.py was interrupted: earlier" in text_of(app)
+        assert "An earlier run of train was interrupted" in text_of(app)
+        assert "Kept in earlier: 1 report" in joined(text_of(app))
         await press(app, pilot, "o")
         await until(pilot, lambda: screen_of(app).pane == actions.RUN_CHOOSE)
         assert session.ran == []
+        # The new run's folder stays empty, and goes.
+        assert session.folder is not None
+        assert session.folder.path.name not in text_of(app)
+        assert text_of(app).splitlines()[0].split()[-1] == "earlier"
+        assert "an interrupted run kept" in joined(text_of(app))
+        assert app.guide.kept == []
 
 
 async def test_kernels_can_be_chosen_from_a_timeline_that_is_there(session: FakeSession) -> None:
@@ -219,6 +270,33 @@ async def test_q_is_a_letter_in_the_editor_and_nothing_pasted_acts(session: Fake
         assert editor.text.endswith(r"\x1b[2J")
 
 
+async def burst(app: GputuiApp, pilot: Pilot[int], *keys: str) -> None:
+    """Keys that are all there before the first is acted on, as from a terminal that sends them at once."""
+    for key in keys:
+        app.post_message(events.Key(key, key if len(key) == 1 else None))
+    await settle(app, pilot)
+
+
+async def test_keys_in_a_burst_are_taken_in_their_order(session: FakeSession) -> None:
+    async with guided(session) as (app, pilot):
+        await burst(app, pilot, "i", *"q12", "backspace", *"3r", "left", "4")
+        assert screen_of(app).editor.text.endswith("40q134r")
+        await burst(app, pilot, "enter")
+        assert app.guide.commands[0].argv[-1] == "40q134r"
+        assert not screen_of(app).editor.display
+
+
+async def test_a_complaint_goes_as_soon_as_it_is_mended(session: FakeSession) -> None:
+    async with guided(session) as (app, pilot):
+        await press(app, pilot, "i", "'", "enter")
+        assert app.words.text("guide.unclosed") in joined(text_of(app))
+        await press(app, pilot, "x")
+        assert app.words.text("guide.unclosed") in joined(text_of(app))
+        await press(app, pilot, "'")
+        assert app.words.text("guide.unclosed") not in joined(text_of(app))
+        assert screen_of(app).editor.display
+
+
 # -------------------------------------------------------------------- running
 
 
@@ -230,7 +308,7 @@ async def test_what_the_program_prints_is_shown_as_it_comes(session: FakeSession
         await pilot.press("enter")
         await until(pilot, lambda: "step 99" in text_of(app))
         assert "report so far: 12 MB" in text_of(app)
-        assert "2 Timeline ● 00:0" in text_of(app)
+        assert "▸2 Timeline 00:0" in text_of(app)
         columns, rows = session.sizes[0]
         assert (columns, rows) == screen_of(app).room
         gate.set()
@@ -439,6 +517,64 @@ async def test_what_went_wrong_beside_a_report_is_a_notice(session: FakeSession)
         assert app._return_value == EXIT_NO
 
 
+PYTHON_ERROR = Failure("python-error", "warning", {"error": "RuntimeError: it broke"})
+
+
+async def test_a_program_that_failed_is_told_before_the_kernels(session: FakeSession) -> None:
+    session.steps = [Step([b"Traceback\n"], reports=[timeline_report()], failures=(PYTHON_ERROR,), status=1)]
+    async with guided(session, size=(80, 24)) as (app, pilot):
+        await press(app, pilot, "enter")
+        assert screen_of(app).pane == actions.RUN_CHOOSE
+        assert app.guide.diagnosis is not None
+        shown = joined(text_of(app))
+        said = failure_text(PYTHON_ERROR, app.words)
+        assert said.cause.endswith("it broke")
+        sentence = joined(app.words.timeline_verdict(app.guide.diagnosis.verdict))
+        assert shown.index(said.title) < shown.index(said.cause) < shown.index(sentence)
+        assert "w all that it printed" in shown
+        assert "timeline.log" in "".join(shown.split())
+        assert "2 Timeline !" in shown
+        assert "2 Timeline ✓" not in shown
+        await press(app, pilot, "w")
+        assert "Traceback" in text_of(app)
+        assert not screen_of(app).choices.display
+        await press(app, pilot, "escape")
+        assert screen_of(app).choices.display
+
+
+async def test_unattended_a_program_that_failed_is_counted_all_the_same(session: FakeSession) -> None:
+    await counted(session)
+    session.steps[0].status, session.steps[0].failures = 1, (PYTHON_ERROR,)
+    session.request = Request(PROGRAM, ".", top=1)
+    async with guided(session) as (app, pilot):
+        await until(pilot, lambda: app.screen is app.main)
+        await settle(app, pilot)
+        assert [one.tool for one in session.ran] == ["nsys", "ncu"]
+        assert session.finished == ["failed"]
+        assert app._return_value == EXIT_NO
+
+
+async def test_a_program_that_failed_before_its_gpu_work_is_told_before_that(session: FakeSession) -> None:
+    printed = b"step 1\nRuntimeError: it broke\nGenerating '/tmp/x.qdstrm'\n[1/1] more\n"
+    session.steps = [Step([printed], reports=[no_kernels()], failures=(PYTHON_ERROR,), status=1)]
+    async with guided(session) as (app, pilot):
+        await press(app, pilot, "enter")
+        assert screen_of(app).pane == actions.RUN_NOTHING
+        shown = text_of(app)
+        order = (PYTHON_ERROR_TITLE, "step 1", "all that it printed", "There is no GPU work in this capture")
+        assert sorted(order, key=shown.index) == list(order)
+        assert "qdstrm" not in shown
+        assert "w all output" in shown.splitlines()[-1]
+        await press(app, pilot, "w")
+        assert "qdstrm" in text_of(app)
+        await press(app, pilot, "q")
+        assert session.finished == ["failed"]
+        assert app.return_value == EXIT_NO
+
+
+PYTHON_ERROR_TITLE = failure_text(PYTHON_ERROR, wording("en")).title
+
+
 async def test_a_report_that_cannot_be_read_is_told(session: FakeSession, tmp_path: Path) -> None:
     session.steps = [Step(reports=[tmp_path / "missing.nsys-rep"])]
     async with guided(session) as (app, pilot):
@@ -460,6 +596,19 @@ async def test_without_gpu_work_there_is_no_empty_table(session: FakeSession) ->
         assert screen_of(app).pane == actions.RUN_CHOOSE
 
 
+async def test_a_run_without_gpu_work_has_failed_and_shows_its_ranges(session: FakeSession) -> None:
+    session.steps = [Step(reports=[no_kernels()])]
+    async with guided(session) as (app, pilot):
+        await press(app, pilot, "enter", "3")
+        assert app.screen is app.main
+        assert app.main.ranges.display
+        assert "step" in text_of(app)
+        assert " p profile" not in text_of(app)
+        await press(app, pilot, "q")
+        assert session.finished == ["failed"]
+        assert app.return_value == EXIT_NO
+
+
 # -------------------------------------------------------------------- choosing, counting, explaining
 
 
@@ -474,7 +623,19 @@ async def test_the_sentence_stands_before_the_kernels(session: FakeSession) -> N
         row = next(line for line in text_of(app).splitlines() if "gemm" in line and "[x]" in line)
         assert "92 %" in row
         assert "×20" in row
-        assert "up to" in row
+        assert "2.5×" in row
+        assert "program gains at most" in text_of(app)
+
+
+async def test_the_choose_page_says_what_its_numbers_are_and_where_one_is(session: FakeSession) -> None:
+    session.steps = [Step(reports=[timeline_report()])]
+    async with guided(session, size=(80, 24)) as (app, pilot):
+        await press(app, pilot, "enter")
+        lines = text_of(app).splitlines()
+        assert "▸3 Choose" in lines[0]
+        assert any(line.startswith(" gemm: ") for line in lines)
+        assert "program gains at most" in text_of(app)
+        assert "esc back" in lines[-1]
 
 
 async def test_marks_follow_the_keys(session: FakeSession) -> None:
@@ -522,6 +683,23 @@ async def test_the_marked_kernels_are_counted_and_the_worst_is_explained(session
         assert app.main.page == "diagnosis"
         assert session.finished == ["done"]
         assert app._return_value == 0
+
+
+async def test_after_the_counters_the_diagnosis_is_open_whatever_was(session: FakeSession) -> None:
+    await counted(session)
+    session.steps += [Step(reports=[make_report(("gemm",), path="/elsewhere/counters-1.ncu-rep")])]
+    async with guided(session) as (app, pilot):
+        await press(app, pilot, "enter", "3")
+        assert app.main.page == "timeline"
+        app.main.kernels.table.focus()
+        await press(app, pilot, "p", "enter", "enter")
+        assert app.screen is app.main
+        assert app.main.page == "diagnosis"
+        await press(app, pilot, "4", "p", "enter")
+        assert app.screen is app.main
+        assert app.main.page == "diagnosis"
+        assert app.main.entry is not None
+        assert app.main.entry.report == 2
 
 
 async def test_esc_looks_at_the_timeline_and_p_comes_back(session: FakeSession) -> None:
@@ -667,6 +845,34 @@ async def test_r_after_p_repeats_that_kernel_alone(session: FakeSession) -> None
         assert all(repeated.place() in " ".join(one.argv) for one in repeated.ran)
 
 
+async def test_runs_of_one_day_are_told_apart_by_their_time(session: FakeSession) -> None:
+    paths = [f"/r/2026-11-30_19-0{place}-48-train/counters-1.ncu-rep" for place in (6, 8)]
+    session.steps = [Step(reports=[timeline_report()])]
+    app = GputuiApp([make_report(("gemm",), path=path) for path in paths])
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(app, pilot)
+        assert "19-06-48 counters-1 (1/2)" in text_of(app)
+        await press(app, pilot, "G")
+        assert "19-08-48 counters-1 (2/2)" in text_of(app)
+        assert sum("19-08-48 counters-1" in line for line in text_of(app).splitlines()) == 2
+
+
+async def test_where_the_runs_are_kept_is_told_at_the_end(
+    session: FakeSession, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(session.base)
+    session.steps = [Step(status=3), Step(reports=[timeline_report()])]
+    async with guided(session) as (app, pilot):
+        folder = Path(session.place())
+        assert app.guide.kept == []
+        await press(app, pilot, "enter")
+        assert app.guide.kept == [(folder, False)]
+        await press(app, pilot, "r")
+        assert app.guide.kept == [(folder, True)]
+    _tell_kept(app)
+    assert capsys.readouterr().out == f"Kept: {folder.name}  Look at it: gputui open {folder.name}\n"
+
+
 # -------------------------------------------------------------------- looks
 
 
@@ -706,6 +912,7 @@ async def test_ascii_draws_with_ascii_alone(session: FakeSession) -> None:
         assert text_of(app).isascii()
         await press(app, pilot, "enter")
         assert text_of(app).isascii()
+        assert "1 Check ok  2 Timeline ok >3 Choose" in text_of(app)
 
 
 async def test_help_is_about_the_page(session: FakeSession) -> None:
@@ -714,6 +921,36 @@ async def test_help_is_about_the_page(session: FakeSession) -> None:
         assert app.words.ui("help.run-check.title") in text_of(app)
         await press(app, pilot, "escape")
         assert isinstance(app.screen, RunScreen)
+
+
+async def test_help_lists_the_keys_that_work_on_the_page(session: FakeSession) -> None:
+    gate = threading.Event()
+    session.steps = [Step(reports=[timeline_report()], gate=gate)]
+    async with guided(session, size=(120, 60)) as (app, pilot):
+
+        async def listed() -> set[str]:
+            await pilot.press("question_mark")
+            await pilot.pause()
+            assert isinstance(app.screen, HelpScreen)
+            lines = app.screen.body.plain_lines()
+            await pilot.press("escape")
+            await pilot.pause()
+            return {id for id, one in actions.BY_ID.items() if f" {one.key_text()} " in "".join(
+                line for line in lines if app.words.ui(f"action.{id}")[:40] in line)}  # fmt: skip
+
+        check = await listed()
+        await pilot.press("enter")
+        await until(pilot, lambda: app.guide.page == "running" and len(session.ran) == 1)
+        going = await listed()
+        gate.set()
+        await settle(app, pilot)
+        choose = await listed()
+    assert {"proceed", "edit", "retry", "checks", "quit"} <= check
+    assert not {"profile", "again", "mark", "look", "output", "stop", "earlier", "zoom_in"} & check
+    assert {"stop", "output"} <= going
+    assert not {"proceed", "edit", "retry", "checks"} & going
+    assert {"proceed", "mark", "mark_all", "look", "run_back", "output"} <= choose
+    assert not {"profile", "again", "edit", "retry", "stop"} & choose
 
 
 async def test_a_command_that_ends_under_an_open_help_page_is_gone_on_with(session: FakeSession) -> None:
@@ -740,6 +977,20 @@ def test_a_command_is_shown_as_it_can_be_copied() -> None:
         text = "\n".join("".join(part for part, _ in row) for row in rows)
         assert "python" in text.splitlines()[-1] or width == 30
     assert parsed("\n".join("".join(part for part, _ in row) for row in command_rows(argv, argv[-3:], 140))) == argv
+
+
+def test_an_option_keeps_its_value_and_a_long_path_loses_its_middle() -> None:
+    path = f"/home/me/{'very-long/' * 12}gputui-runs/2026-11-30_19-06-48-train/timeline"
+    program = ("python", "train.py")
+    rows = command_rows(("nsys", "profile", "--trace=cuda", "-o", path, *program), program, 74)
+    lines = ["".join(part for part, _ in row) for row in rows]
+    assert all(len(line) <= 74 for line in lines)
+    assert all(line.strip() != "\\" for line in lines)
+    output = next(line for line in lines if "-o" in line.split())
+    assert output.split()[-2].startswith("/home/me/")
+    assert "..." in output
+    assert output.split()[-2].endswith("19-06-48-train/timeline")
+    assert lines[-1].strip() == "python train.py"
 
 
 def test_what_is_typed_is_what_is_shown() -> None:

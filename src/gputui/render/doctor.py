@@ -25,7 +25,7 @@ _MARKS: Mapping[State, tuple[str, str]] = {
     "problem": ("✗", "x"),
     "unknown": ("?", "?"),
     "warning": ("!", "!"),
-    "ok": ("✓", "+"),
+    "ok": ("✓", "ok"),
 }
 _STYLES: Mapping[State, str] = {"problem": "bold red", "unknown": "yellow", "warning": "yellow", "ok": "green"}
 _FIXES = ("fix-user", "fix-root", "ask")
@@ -42,7 +42,7 @@ class Told:
 
 
 def mark(state: State, *, ascii: bool = False) -> str:
-    """One character for a state."""
+    """A character for a state; in ASCII a word where no character says it."""
     return _MARKS[state][ascii]
 
 

@@ -23,6 +23,8 @@ from gputui.run.failures import failure_text
 from gputui.terminal import safe
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.console import RenderableType
 
     from gputui.analysis.proposals import Proposal
@@ -147,6 +149,13 @@ def proposals_text(proposals: Sequence[Proposal], words: Wording) -> Iterable[Re
 
 def next_line(command: Sequence[str], words: Wording) -> RenderableType:
     return _indented(words.text("run.text.next", command=safe(shlex.join(command))), "bold")
+
+
+def kept_line(path: Path, words: Wording, *, has_reports: bool) -> str:
+    """Where a run was kept, and the command that shows it."""
+    here = os.path.relpath(path)
+    command = shlex.join(["gputui", "open" if has_reports else "runs", here])
+    return words.text("run.text.kept", path=safe(here), command=safe(command))
 
 
 def interrupted_line(run: RunSummary, words: Wording) -> RenderableType:

@@ -153,13 +153,15 @@ ACTIONS: tuple[Action, ...] = (
     Action("mark", ("space",), "run", "run", "mark", (RUN_CHOOSE,), in_palette=False),
     Action("mark_all", ("a",), "run", "run", "mark_all", (RUN_CHOOSE,), in_palette=False),
     Action("edit", ("i",), "run", "run", "edit", (RUN_CHECK, RUN_READY, RUN_NOTHING, RUN_FAILED), in_palette=False),
-    Action("retry", ("r",), "run", "run", "retry", (RUN_FAILED, RUN_NOTHING), in_palette=False),
+    Action("retry", ("r",), "run", "run", "retry", (RUN_FAILED, RUN_NOTHING, RUN_CHECK), in_palette=False),
     Action("checks", ("d",), "run", "run", "checks", (RUN_CHECK,), in_palette=False),
-    Action("earlier", ("o",), "run", "run", "earlier", in_palette=False),
-    Action("output", ("w",), "run", "run", "output", (RUN_GOING, RUN_FAILED), in_palette=False),
-    Action("copy_ask", ("y",), "run", "run", "copy_ask", in_palette=False),
+    Action("earlier", ("o",), "run", "run", "earlier", (RUN_CHECK,), in_palette=False),
+    Action(
+        "output", ("w",), "run", "run", "output", (RUN_GOING, RUN_FAILED, RUN_CHOOSE, RUN_NOTHING), in_palette=False
+    ),
+    Action("copy_ask", ("y",), "run", "run", "copy_ask", (RUN_CHECK, RUN_READY, RUN_FAILED), in_palette=False),
     Action("look", ("3",), "run", "run", "look", (RUN_CHOOSE, RUN_NOTHING), in_palette=False),
-    Action("run_back", ("escape",), "run", "run", "back", (RUN_READY, RUN_CHOOSE), in_palette=False),
+    Action("run_back", ("escape",), "run", "run", "back", (RUN_READY, RUN_CHOOSE, RUN_NOTHING), in_palette=False),
     Action("copy", ("y",), "keep", "main", "copy", (DIAGNOSIS, FINDINGS)),
     Action("save", ("e",), "keep", "main", "save", (DIAGNOSIS, FINDINGS)),
     Action("help", ("question_mark", "f1"), "app", "app", "help", (*_ALL, *RUN)),
@@ -183,8 +185,9 @@ def footer_key(action: Action, pane: str, *, ascii: bool = False) -> str:
 def bindings(scope: Scope) -> list[BindingType]:
     """The Textual bindings of one scope."""
     return [
-        # Ctrl+Q works in dialogs too, and where a key is text.
-        Binding(key, action.call, action.id, show=False, priority=key == "ctrl+q")
+        # Ctrl+Q works in dialogs too, and where a key is text. The editor must be open before the letter behind "edit"
+        # is looked at: any other key is acted on later than the next one is sent to what has the focus.
+        Binding(key, action.call, action.id, show=False, priority=key == "ctrl+q" or action.id == "edit")
         for action in ACTIONS
         if action.scope == scope
         for key in action.keys
@@ -200,9 +203,12 @@ def in_footer(pane: str) -> Iterable[Action]:
         FINDINGS: ("where", "unfold", "tab_timeline"),
         SOURCE: ("unfold", "sort", "where", "search"),
         TIMELINE: ("zoom_in", "pan_right", "next_event", "next_gap", "select_event", "measure", "whole", "search"),
+        RUN_CHECK: ("proceed", "edit", "retry"),
+        RUN_READY: ("proceed", "edit", "run_back"),
         RUN_GOING: ("stop", "output"),
+        RUN_CHOOSE: ("proceed", "mark", "run_back", "output", "look"),
         RUN_FAILED: ("retry", "edit", "output"),
-        RUN_NOTHING: ("retry", "edit", "look"),
+        RUN_NOTHING: ("retry", "edit", "output", "look"),
     }.get(pane, ())
     chosen = [action for action in ACTIONS if pane in action.panes]
     rest = [action for action in chosen if action.id not in first and action.id not in ("help", "quit")]

@@ -10,6 +10,7 @@ import gc
 import logging
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -582,8 +583,10 @@ class GputuiApp(App[int]):
 
     def action_help(self) -> None:
         if not isinstance(self.screen, HelpScreen):
-            pane = self.screen.pane if isinstance(self.screen, MainScreen | RunScreen) else actions.KERNELS
-            self.push_screen(HelpScreen(self.words, self.signs, pane, ascii=self.ascii))
+            screen = self.screen
+            pane = screen.pane if isinstance(screen, MainScreen | RunScreen) else actions.KERNELS
+            offered = screen.offered if isinstance(screen, RunScreen) else None
+            self.push_screen(HelpScreen(self.words, self.signs, pane, offered, ascii=self.ascii))
 
     def action_next_theme(self) -> None:
         names = [theme.name for theme in THEMES]
@@ -642,6 +645,16 @@ def _end_process_soon(status: int) -> None:
     deadline.start()
 
 
+def _tell_kept(app: GputuiApp) -> None:
+    """What was run and where that is kept, on the terminal as it was before."""
+    from gputui.render.run_text import kept_line
+
+    # The terminal may be gone.
+    with suppress(OSError):
+        for path, has_reports in app.guide.kept:
+            sys.stdout.write(f"{kept_line(path, app.words, has_reports=has_reports)}\n")
+
+
 def run(
     paths: Sequence[Path | str | Report],
     *,
@@ -676,5 +689,6 @@ def run_guided(
 def _run(app: GputuiApp, *, mouse: bool) -> int:
     app.owns_process = True
     status = app.run(mouse=mouse)
+    _tell_kept(app)
     # A crash leaves no value, only Textual's return code.
     return status if status is not None else app.return_code or 0

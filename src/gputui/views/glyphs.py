@@ -32,10 +32,18 @@ class Glyphs:
     warning: str
     worth: str
     """A kernel of a timeline that ncu should look into."""
+    done: str
+    """A step that has come to a good end."""
+    here: str
+    """The step that one is at."""
 
 
-UNICODE = Glyphs("●", "◐", "○", "✓", "?", "·", "▌", "•", " · ", "▸", "▾", "▾", "▴", "⏎", "–", "─", "▌", "!", "◎")
-ASCII = Glyphs("#", "+", "o", "=", "?", ".", ">", "-", " - ", "+", "-", " v", " ^", "enter", "-", "-", "|", "!", "*")
+UNICODE = Glyphs(
+    "●", "◐", "○", "✓", "?", "·", "▌", "•", " · ", "▸", "▾", "▾", "▴", "⏎", "–", "─", "▌", "!", "◎", "✓", "▸"
+)
+ASCII = Glyphs(
+    "#", "+", "o", "=", "?", ".", ">", "-", " - ", "+", "-", " v", " ^", "enter", "-", "-", "|", "!", "*", "ok", ">"
+)
 
 
 def glyphs(ascii: bool) -> Glyphs:

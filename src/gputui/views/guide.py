@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from gputui.analysis.ncu_command import name_filter, program_of
 from gputui.errors import EXIT_NO, GputuiError
 from gputui.run.failures import failure_text
-from gputui.run.folder import commands_of
+from gputui.run.folder import commands_of, program_name
 from gputui.run.plan import Command, Request, moved
 from gputui.views.guide_text import parsed, shown_command
 from gputui.views.live import Live
@@ -64,10 +64,16 @@ class Guide:
     ) -> None:
         self.host = host
         self.session = session
-        self.earlier = tuple(earlier)
+        self.sessions = [] if session is None else [session]
+        """All that were led through, the latest last."""
+        program = "" if session is None else program_name(session.request.command)
+        # There is nothing to open of one that has no report.
+        self.earlier = tuple(one for one in earlier if one.program == program and one.reports)
         self.screen: RunScreen | None = None
         self.stage: Stage = "check"
         self.done: set[Stage] = set()
+        self.troubled: set[Stage] = set()
+        """Stages that are done, and in which something went wrong."""
         self.page: Page = "checking"
         self.live = Live()
         self.commands: list[Command] = []
@@ -78,7 +84,9 @@ class Guide:
         self.proposals: tuple[Proposal, ...] = ()
         self.marked: set[int] = set()
         self.result: StepResult | None = None
-        """Of the command that failed."""
+        """Of the command that has ended last."""
+        self.trouble: StepResult | None = None
+        """Of the timeline to choose from, where its program failed."""
         self.error: GputuiError | None = None
         self.told = ""
         """A line above the commands: what has just happened."""
@@ -91,6 +99,8 @@ class Guide:
         self._is_finished = False
         self._is_read = False
         self._first_new = 0
+        self.opened: Path | None = None
+        """The folder of the interrupted run that is looked at."""
         self._timeline = 0
         """Its place among the reports: the one that the kernels are chosen from."""
         self._ran: dict[str, Command] = {one.id: one for one in commands_of(opened)} if opened else {}
@@ -126,6 +136,8 @@ class Guide:
     @property
     def folder(self) -> str:
         """Where the files of this run are, safe to show; empty before there is a folder."""
+        if self.opened is not None:
+            return _from_here(self.opened)
         folder = None if self.session is None else self.session.folder
         return "" if folder is None else _from_here(folder.path)
 
@@ -142,6 +154,42 @@ class Guide:
     @property
     def has_nothing_to_choose(self) -> bool:
         return not self.proposals
+
+    @property
+    def can_edit(self) -> bool:
+        """Whether a command can be changed now."""
+        waits = self.page in ("ready", "failed") or (self.page == "choose" and self.has_nothing_to_choose)
+        return waits and self.command is not None
+
+    @property
+    def can_retry(self) -> bool:
+        is_check = self.page == "ready" and self.stage == "check"
+        return self.page == "failed" or is_check or (self.page == "choose" and self.has_nothing_to_choose)
+
+    @property
+    def can_open_earlier(self) -> bool:
+        return self.page == "ready" and self.stage == "check" and bool(self.earlier)
+
+    @property
+    def can_go_back(self) -> bool:
+        pages: tuple[Page, ...] = ("ready", "choose", "failed", "program")
+        return self.page in pages and bool(self.host.library.reports)
+
+    @property
+    def last_lines(self) -> list[str]:
+        """What the program printed, without what nsys says once it has ended; safe to show."""
+        lines = list(self.live.lines())
+        end = next((place for place, line in enumerate(lines) if line.startswith("Generating '")), len(lines))
+        return [line for line in lines[:end] if line.strip()]
+
+    @property
+    def kept(self) -> list[tuple[Path, bool]]:
+        """The folders of the runs in which something was run, and whether they hold reports."""
+        return [
+            (one.folder.path, any(result.reports for result in one.results))
+            for one in self.sessions
+            if one.folder is not None and (one.results or one.pending is not None)
+        ]
 
     # -------------------------------------------------------------- check
 
@@ -202,42 +250,46 @@ class Guide:
         self._reports = []
         self._turn_to("ready")
 
-    def edit(self, text: str) -> str:
-        """Take what was typed for the command under the cursor, or for the program; what is wrong with it."""
-        words = self.host.words
-        if self.page == "program":
-            try:
-                program = parsed(text)
-            except ValueError:
-                return words.text("guide.unclosed")
-            if not program:
-                return words.text("guide.empty")
-            self._profile_program(program)
+    def complaint(self, text: str) -> str:
+        """What is wrong with what was typed for the command under the cursor, or for the program; empty if nothing."""
+        words, command = self.host.words, self.command
+        if self.page != "program" and command is not None and text == shown_command(command.argv):
             return ""
+        try:
+            argv = parsed(text)
+        except ValueError:
+            return words.text("guide.unclosed")
+        if not argv:
+            return words.text("guide.empty")
+        if self.page == "program" or command is None:
+            return ""
+        outputs = [one for one in command.argv if one.endswith(command.output)]
+        if outputs and not any(one.endswith(command.output) for one in argv):
+            return words.text("guide.no_output", output=shown(outputs[0]))
+        return ""
+
+    def edit(self, text: str) -> None:
+        """Take what was typed, with which nothing is wrong."""
+        if self.page == "program":
+            self._profile_program(parsed(text))
+            return
         command = self.command
         assert command is not None
-        if text == shown_command(command.argv):
-            argv = command.argv  # What cannot be shown is kept.
-        else:
-            try:
-                argv = parsed(text)
-            except ValueError:
-                return words.text("guide.unclosed")
-            if not argv:
-                return words.text("guide.empty")
-            outputs = [one for one in command.argv if one.endswith(command.output)]
-            if outputs and not any(one.endswith(command.output) for one in argv):
-                return words.text("guide.no_output", output=shown(outputs[0]))
-        self.commands[self.place] = replace(command, argv=argv)
+        if text != shown_command(command.argv):  # What cannot be shown is kept.
+            self.commands[self.place] = replace(command, argv=parsed(text))
         self._turn_to("ready")
-        return ""
 
     def proceed(self) -> None:
         """Go on with what the page waits for."""
-        if self.page == "ready" and self.command is not None:
+        if self.page == "ready" and self.command is None:
+            self.tell_nothing_to_run()
+        elif self.page == "ready":
             self._run()
         elif self.page == "choose" and self.marked:
             self._show_commands()
+
+    def tell_nothing_to_run(self) -> None:
+        self.host.notify(self.host.words.text("guide.nothing_to_run"), severity="warning", markup=False)
 
     def _run(self) -> None:
         command, session = self.command, self.session
@@ -248,7 +300,8 @@ class Guide:
         self._redo = self._run
         self.live.forget()
         if self.place == 0:
-            self._reports = []
+            self._reports, self.opened = [], None
+            self.troubled.discard(self.stage)
         # By its methods it is one; the session is loaded only where something runs.
         session.listener = cast("Listener", self.live)
         if self.screen is not None:
@@ -273,6 +326,7 @@ class Guide:
     def ended(self, result: StepResult) -> None:
         """A command has come to its end."""
         self._reports += result.reports
+        self.result = result
         self._remember(result)
         if self.quits:
             self._finish(waits=True)
@@ -292,7 +346,9 @@ class Guide:
     def _remember(self, result: StepResult) -> None:
         """The exit status, what to repeat, and what went wrong beside a report: that is told with it."""
         assert self.session is not None
-        self.host.set_status(EXIT_NO if result.failed or result.program_failed else 0)
+        self._set_status()
+        if result.failed or result.program_failed:
+            self.troubled.add(self.stage)
         if not self._reports:
             return
         if self._ran_of is not self.session:
@@ -301,6 +357,20 @@ class Guide:
         remarks = self.host.library.remarks
         told = (failure_text(one, self.host.words).title for one in result.failures if one.kind != "noise")
         remarks += [one for one in told if one not in remarks]
+
+    def _set_status(self) -> None:
+        self.host.set_status(EXIT_NO if self._went_wrong else 0)
+
+    @property
+    def _ends(self) -> list[StepResult]:
+        """How the commands of this run ended; of one that was tried again, how it ended last."""
+        return [] if self.session is None else list({one.command.id: one for one in self.session.results}.values())
+
+    @property
+    def _went_wrong(self) -> bool:
+        """As a run without a screen has it: a command or the program failed, or there was no GPU work."""
+        is_idle = self._is_choosing and self.diagnosis is not None and not self.diagnosis.kernels
+        return is_idle or any(one.failed or one.program_failed for one in self._ends)
 
     def resize(self, columns: int, rows: int) -> None:
         """The program's terminal is as large as the pane that shows what it prints."""
@@ -342,6 +412,8 @@ class Guide:
         self.proposals = () if self._proposer is None else self._proposer(diagnosis)
         self.marked = {place for place, one in enumerate(self.proposals) if one.is_proposed}
         self.stage, self._is_choosing = "choose", True
+        self.trouble = self.result if self.result is not None and self.result.program_failed else None
+        self._set_status()
         top = None if self.session is None else self.session.request.top
         if top is not None:
             self.marked = set(sorted(self.marked)[:top])
@@ -377,8 +449,10 @@ class Guide:
         self._close_screen()
         if worst is not None:
             host.main.go_to(worst)
+            host.main.explain_selected()
         if self.folder:
-            host.notify(words.text("guide.kept", folder=self.folder), timeout=12, markup=False)
+            key = "kept" if self.opened is None else "kept_interrupted"
+            host.notify(words.text(f"guide.{key}", folder=self.folder), timeout=12, markup=False)
 
     # -------------------------------------------------------------- choosing
 
@@ -397,7 +471,7 @@ class Guide:
         if self.page == "ready" and self.stage == "counters" and self._is_choosing:
             self.stage = "choose"
             self._turn_to("choose")
-        elif self.page in ("ready", "choose", "failed", "program") and self.host.library.reports:
+        elif self.can_go_back:
             self._close_screen()
 
     def look_at_timeline(self) -> None:
@@ -467,10 +541,12 @@ class Guide:
         assert self._new_session is not None
         self._finish()
         old, self.session = self.session, self._new_session(request)
+        self.sessions.append(self.session)
         if old is not None:
             self.session.facts, self.session.checks = old.facts, old.checks
             self.session.tools = replace(old.tools, folder="")
-        self._is_finished, self._is_choosing = False, False
+        self._is_finished, self._is_choosing, self.opened = False, False, None
+        self.troubled.clear()
 
     def _plan_for(self, entry: Entry) -> None:
         """The ncu command for one kernel."""
@@ -517,15 +593,14 @@ class Guide:
             self._redo()
         elif self.page == "choose" and self.has_nothing_to_choose and self.command is not None:
             self._run()
-        elif self.session is not None and (
-            (self.page == "ready" and self.stage == "check") or (self.page == "choose" and self.has_nothing_to_choose)
-        ):
+        elif self.session is not None and self.can_retry:
             self._check()
 
     def open_earlier(self) -> None:
         """Open the newest run that was interrupted, and go on from there."""
-        if self.page == "ready" and self.stage == "check" and self.earlier:
-            self._reports = [self.earlier[0].path]
+        if self.can_open_earlier:
+            self.opened = self.earlier[0].path
+            self._reports = [self.opened]
             self.stage = "timeline"
             self._read()
 
@@ -572,8 +647,9 @@ class Guide:
         if session is None or session.folder is None or self._is_finished:
             return
         self._is_finished = True
-        stopped = not session.results or any(one.outcome.stopped for one in session.results)
-        finish = partial(session.finish, "failed" if self.page == "failed" else "stopped" if stopped else "done")
+        stopped = any(one.outcome.stopped for one in self._ends)
+        failed = self.page == "failed" or self._went_wrong
+        finish = partial(session.finish, "stopped" if stopped else "failed" if failed else "done")
         if waits:
             finish()
         else:

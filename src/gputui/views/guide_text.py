@@ -6,9 +6,10 @@ import re
 import shlex
 from collections.abc import Sequence
 
+from gputui.paint.grid import width_of
 from gputui.render.timeline_rows import command_lines
 from gputui.terminal import safe
-from gputui.views.text import Line, broken
+from gputui.views.text import Line, broken, shorten_middle
 
 
 def printable(text: str) -> str:
@@ -28,9 +29,18 @@ def parsed(text: str) -> tuple[str, ...]:
 
 
 def command_rows(argv: Sequence[str], program: Sequence[str], cells: int) -> list[Line]:
-    """A command over lines of so many cells, to be read and copied; the program that is profiled begins a line."""
+    """A command over lines of so many cells, to be read; the program that is profiled begins a line.
+
+    An option and its value stay together: of a path that is too long for that the middle is left out.
+    """
     own = len(argv) - len(program) if program and tuple(argv[-len(program) :]) == tuple(program) else len(argv)
-    parts = [(command_lines(argv[:own], cells), "code"), (command_lines(argv[own:], cells - 4), "strong")]
+    # Lines are indented, by most before the program, and end in a backslash.
+    room = cells - 8
+    short = [
+        _shortened(one, room - (width_of(before) + 1 if before.startswith("-") else 0))
+        for before, one in zip(("", *argv), argv, strict=False)
+    ]
+    parts = [(command_lines(short[:own], cells - 2), "code"), (command_lines(short[own:], cells - 4), "strong")]
     rows: list[Line] = []
     for lines, role in parts:
         for place, line in enumerate(lines):
@@ -39,3 +49,10 @@ def command_rows(argv: Sequence[str], program: Sequence[str], cells: int) -> lis
             text = f"{line} \\" if last else line
             rows += [((f"{indent if not cut else ''}{piece}", role),) for cut, piece in enumerate(broken(text, cells))]
     return rows
+
+
+def _shortened(word: str, cells: int) -> str:
+    if "/" not in word or width_of(word) <= cells:
+        return word
+    # A shell's word may hold dots, and is then shown without quotation marks.
+    return shorten_middle(word, cells - 2).replace("…", "...")

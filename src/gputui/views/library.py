@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from gputui.analysis.timeline_kernels import KernelShare
     from gputui.formats.nsys_sqlite import KernelSum
 
+_RUN_FOLDER = re.compile(r"(?P<day>\d{4}-\d\d-\d\d)_(?P<time>\d\d-\d\d-\d\d)-(?P<program>.+)")
 _NAME_LIMIT = 2000
 """What of a demangled name is looked at: some are megabytes long."""
 
@@ -159,10 +160,19 @@ class Library:
         self.entries.extend(loaded.entries)
 
     def name_of(self, report: int) -> str:
-        """A report's file name, with its folder where another report has the same name."""
+        """A report's file name; where others have it too, behind its folder, or behind the time of its run."""
         path, name = Path(self.reports[report].report.path), self.reports[report].name
-        same = [one for one in self.reports if one.name == name]
-        return name if len(same) == 1 else shown(str(Path(path.parent.name, path.name)))
+        folders = [Path(one.report.path).parent.name for one in self.reports if one.name == name]
+        if len(folders) == 1:
+            return name
+        runs = [run for one in folders if (run := _RUN_FOLDER.fullmatch(one)) is not None]
+        mine = _RUN_FOLDER.fullmatch(path.parent.name)
+        if mine is None or len(runs) < len(folders) or len({one.group() for one in runs}) < len(runs):
+            return shown(str(Path(path.parent.name, path.name)))
+        # What differs comes first, and short: of long names the middle is left out.
+        day = "" if len({one["day"] for one in runs}) == 1 else f"{mine['day']} "
+        program = "" if len({(one["day"], one["time"]) for one in runs}) == len(runs) else f"{mine['program']} "
+        return shown(f"{day}{mine['time']} {program}{path.stem}")
 
     def report_of(self, entry: Entry) -> LoadedReport:
         return self.reports[entry.report]

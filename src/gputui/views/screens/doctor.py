@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
@@ -62,14 +62,15 @@ class DoctorBody(LinesView):
 class DoctorScreen(ModalScreen[None]):
     COMPONENT_CLASSES = set(ROLE_CLASSES)
     BINDINGS = [
-        Binding("escape,q", "back", show=False),
+        Binding("escape,question_mark,f1,q", "back", show=False),
         Binding("y", "copy", show=False),
     ]
 
-    def __init__(self, words: Wording, checks: Sequence[Check], *, ascii: bool) -> None:
+    def __init__(self, words: Wording, checks: Sequence[Check], copy: Callable[[str], None], *, ascii: bool) -> None:
         super().__init__()
         self.words = words
         self.checks = checks
+        self._copy = copy
         self.body = DoctorBody(words, checks)
         self.body.ascii = ascii
         self.set_class(ascii, "-ascii")
@@ -86,5 +87,6 @@ class DoctorScreen(ModalScreen[None]):
     def action_copy(self) -> None:
         text = message(self.checks, self.words)
         if text:
-            self.app.copy_to_clipboard(text)
-        self.notify(self.words.text("doctor.copied" if text else "doctor.nothing-to-ask"), markup=False)
+            self._copy(text)
+        else:
+            self.notify(self.words.text("doctor.nothing-to-ask"), markup=False)

@@ -33,8 +33,9 @@ _OF_TIMELINES = (actions.TIMELINE, actions.RANGES, actions.FINDINGS)
 class HelpBody(LinesView):
     BINDINGS = actions.bindings("pane")
 
-    def __init__(self, words: Wording, signs: Glyphs, pane: str) -> None:
+    def __init__(self, words: Wording, signs: Glyphs, pane: str, offered: frozenset[str] | None) -> None:
         super().__init__(id="help-body")
+        self.offered = offered
         self.words = words
         self.signs = signs
         self.pane = pane
@@ -48,17 +49,8 @@ class HelpBody(LinesView):
         yield from paragraph(words.ui(f"help.{self.pane}.text"), width)
         first = _FIRST_KEYS.get(self.pane, actions.GROUPS[0])
         yield from self._keys(first, width)
-        yield ()
-        yield [(words.ui("help.marks"), "title")]
-        for mark, role, key in (
-            (self.signs.high, "high", "high"),
-            (self.signs.medium, "medium", "medium"),
-            (self.signs.low, "low", "low"),
-            (self.signs.ok, "ok", "ok"),
-            (self.signs.unknown, "unknown", "unknown"),
-            (self.signs.worth, "accent", "worth"),
-        ):
-            yield from paragraph(words.ui(f"mark.{key}"), width, first=[(f" {mark} ", role)], indent=4)
+        if self.pane not in actions.RUN:
+            yield from self._marks(width)
         for group in actions.GROUPS:
             if group != first:
                 yield from self._keys(group, width)
@@ -74,23 +66,45 @@ class HelpBody(LinesView):
         yield ()
         yield [(words.ui("help.close"), "faint")]
 
+    def _marks(self, width: int) -> Iterable[Line]:
+        words = self.words
+        yield ()
+        yield [(words.ui("help.marks"), "title")]
+        for mark, role, key in (
+            (self.signs.high, "high", "high"),
+            (self.signs.medium, "medium", "medium"),
+            (self.signs.low, "low", "low"),
+            (self.signs.ok, "ok", "ok"),
+            (self.signs.unknown, "unknown", "unknown"),
+            (self.signs.worth, "accent", "worth"),
+        ):
+            yield from paragraph(words.ui(f"mark.{key}"), width, first=[(f" {mark} ", role)], indent=4)
+
     def _keys(self, group: actions.Group, width: int) -> Iterable[Line]:
+        chosen = [one for one in actions.ACTIONS if one.group == group and one.keys]
+        if self.offered is not None:
+            chosen = [one for one in chosen if one.id in self.offered]
+        if not chosen:
+            return
         yield ()
         yield [(self.words.ui(f"group.{group}"), "title")]
-        for action in actions.ACTIONS:
-            if action.group == group and action.keys:
-                keys = action.key_text(ascii=self.ascii)
-                key = fit(f" {keys}", max(17, width_of(keys) + 3))
-                yield from paragraph(self.words.ui(f"action.{action.id}"), width, first=[(key, "key")], indent=18)
+        for action in chosen:
+            keys = action.key_text(ascii=self.ascii)
+            key = fit(f" {keys}", max(17, width_of(keys) + 3))
+            yield from paragraph(self.words.ui(f"action.{action.id}"), width, first=[(key, "key")], indent=18)
 
 
 class HelpScreen(ModalScreen[None]):
+    """``offered`` are the actions that do something on the page that it is about, by id; ``None``: all."""
+
     COMPONENT_CLASSES = set(ROLE_CLASSES)
     BINDINGS = [Binding("escape,question_mark,f1,q", "dismiss_help", show=False)]
 
-    def __init__(self, words: Wording, signs: Glyphs, pane: str, *, ascii: bool) -> None:
+    def __init__(
+        self, words: Wording, signs: Glyphs, pane: str, offered: frozenset[str] | None = None, *, ascii: bool
+    ) -> None:
         super().__init__()
-        self.body = HelpBody(words, signs, pane)
+        self.body = HelpBody(words, signs, pane, offered)
         self.body.ascii = ascii
         self.set_class(ascii, "-ascii")
 

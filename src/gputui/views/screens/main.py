@@ -388,9 +388,10 @@ class MainScreen(Screen[None]):
             self.header.show("", (), "")
             return
         device = entry.kernel.device if entry is not None else next(iter(loaded.report.devices), None)
-        file = loaded.name
+        number = library.reports.index(loaded)
+        file = library.name_of(number)
         if len(library.reports) > 1:
-            file = f"{file} ({library.reports.index(loaded) + 1}/{len(library.reports)})"
+            file = f"{file} ({number + 1}/{len(library.reports)})"
         level = words.ui(f"level.{self.level_for(self.host.diagnoses.get(entry.number) if entry else None)}")
         right = f"L: {level}  {words.language}"
         if self.host.is_diagnosing:
@@ -435,7 +436,8 @@ class MainScreen(Screen[None]):
             status.append(f"/{shown(query, 24)}")
         loaded, pane = self.selected.loaded, self.pane
         of_timeline = pane == actions.KERNELS and loaded is not None and loaded.facts is not None
-        self.footer.show(actions.TIMED if of_timeline else pane, "  ".join(status))
+        without = frozenset() if self.entry is not None else frozenset({"profile"})
+        self.footer.show(actions.TIMED if of_timeline else pane, "  ".join(status), without)
 
     # -------------------------------------------------------------- actions: panes and tabs
 
@@ -596,6 +598,11 @@ class MainScreen(Screen[None]):
         if len(places):
             table.move_to(int(places[0]))
         self._light()
+
+    def explain_selected(self) -> None:
+        """Say why the selected kernel is slow, whatever page was open."""
+        self.action_show_tab("diagnosis")
+        self.set_focus(self.selected.list.table)
 
     # -------------------------------------------------------------- actions: the list
 

@@ -131,7 +131,7 @@ class RunScreen(Screen[None]):
     def pane(self) -> str:
         """What matters now, by the names that the table of keys uses."""
         guide = self.guide
-        if self.editor.display:
+        if self.is_typing:
             return actions.PROMPT
         if guide.page == "choose":
             return actions.RUN_NOTHING if guide.has_nothing_to_choose else actions.RUN_CHOOSE
@@ -140,6 +140,48 @@ class RunScreen(Screen[None]):
         if guide.page == "running":
             return actions.RUN_GOING
         return actions.RUN_READY if self.host.library.reports else actions.RUN_CHECK
+
+    @property
+    def offered(self) -> frozenset[str]:
+        """The actions that do something on the page that is open, by id."""
+        guide, session, pane = self.guide, self.guide.session, self.pane
+        always = {"help", "theme", "quit"}
+        is_running = guide.page == "running"
+        if self._whole_output:
+            own = {"output": True, "run_back": True, "stop": is_running}
+        else:
+            own = {
+                "proceed": (guide.page == "ready" and guide.command is not None) or pane == actions.RUN_CHOOSE,
+                "mark": pane == actions.RUN_CHOOSE,
+                "mark_all": pane == actions.RUN_CHOOSE,
+                "edit": guide.can_edit,
+                "retry": guide.can_retry,
+                "checks": guide.page == "ready" and session is not None and bool(session.checks),
+                "earlier": guide.can_open_earlier,
+                "output": self._has_printed,
+                "copy_ask": bool(self.body.ask),
+                "look": guide.page == "choose",
+                "run_back": guide.can_go_back,
+                "stop": is_running,
+            }
+        moves = {one.id for one in actions.ACTIONS if one.scope == "pane"}
+        return frozenset(always | moves | {id for id, holds in own.items() if holds})
+
+    @property
+    def _has_printed(self) -> bool:
+        """Whether there is output of a command to look at."""
+        guide = self.guide
+        return guide.page == "running" or (guide.page in ("failed", "choose") and guide.result is not None)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        # Before anything else has seen the key: elsewhere it is a letter, or means nothing.
+        if action == "edit":
+            return not self._whole_output and (self.guide.can_edit or self.guide.page == "ready") and not self.is_typing
+        return super().check_action(action, parameters)
+
+    @property
+    def is_typing(self) -> bool:
+        return bool(self.editor.display)
 
     def begin_command(self) -> None:
         """Another one is about to run."""
@@ -159,7 +201,7 @@ class RunScreen(Screen[None]):
         has_output = is_running or (page == "failed" and guide.result is not None) or self._whole_output
         self.body.display = not self._whole_output
         self.status.display = is_running
-        choosing = page == "choose" and not guide.has_nothing_to_choose
+        choosing = page == "choose" and not guide.has_nothing_to_choose and not self._whole_output
         self.choices.display = self.choice.display = choosing
         self.output.display = self.output_head.display = has_output
         self.body.set_class(choosing or has_output or self.editor.display, "-above")
@@ -178,7 +220,7 @@ class RunScreen(Screen[None]):
         if has_output:
             self._show_output()
         self._show_status()
-        self.footer.show(self.pane)
+        self._show_footer()
         if not self.editor.display:
             self.set_focus(self.choices if choosing else self.output if is_running or self._whole_output else self.body)
 
@@ -188,12 +230,17 @@ class RunScreen(Screen[None]):
             self._show_output()
         self._show_status()
 
+    def _show_footer(self) -> None:
+        pane = self.pane
+        without = frozenset() if pane == actions.PROMPT else frozenset(actions.BY_ID) - self.offered
+        self.footer.show(pane, without=without)
+
     def _show_status(self) -> None:
         guide, words = self.guide, self.host.words
         clock = ""
         if guide.page == "running":
             clock = clock_text(time.monotonic() - guide.live.began)
-        self.stages.show(frozenset(guide.done), guide.stage, clock, guide.folder)
+        self.stages.show(frozenset(guide.done), frozenset(guide.troubled), guide.stage, clock, guide.folder)
         self.status.update_lines()
         if self._whole_output and guide.log:
             text = words.text("guide.log", path=guide.log)
@@ -229,7 +276,9 @@ class RunScreen(Screen[None]):
 
     def action_edit(self) -> None:
         command = self.guide.command
-        if self.pane in (actions.RUN_CHECK, actions.RUN_READY, actions.RUN_FAILED, actions.RUN_NOTHING) and command:
+        if command is None:
+            self.guide.tell_nothing_to_run()
+        else:
             self._open_editor(shown_command(command.argv))
             self.show()
 
@@ -241,7 +290,18 @@ class RunScreen(Screen[None]):
         self.body.is_editing, self.body.complaint = False, ""
         self.editor.display = False
 
+    def on_text_area_changed(self, event: CommandEditor.Changed) -> None:
+        if self.body.complaint:
+            self._complain(self.guide.complaint(self.editor.text))
+
+    def _complain(self, complaint: str) -> None:
+        self.body.complaint = complaint
+        self.body.rebuild()
+        self.body.refresh(layout=True)
+
     def on_command_editor_closed(self, event: CommandEditor.Closed) -> None:
+        if not self.is_typing:
+            return
         if not event.kept:
             self._close_editor()
             if self.guide.page == "program":
@@ -249,23 +309,21 @@ class RunScreen(Screen[None]):
             else:
                 self.show()
             return
-        complaint = self.guide.edit(event.text)
+        complaint = self.guide.complaint(event.text)
         if complaint:
-            self.body.complaint = complaint
-            self.body.rebuild()
-            self.body.refresh(layout=True)
+            self._complain(complaint)
             return
         self._close_editor()
-        self.show()
+        self.guide.edit(event.text)
 
     def action_checks(self) -> None:
         session = self.guide.session
         if self.guide.page == "ready" and session is not None:
-            self.app.push_screen(DoctorScreen(self.host.words, session.checks, ascii=self.host.ascii))
+            self.app.push_screen(DoctorScreen(self.host.words, session.checks, self.host.copy, ascii=self.host.ascii))
 
     def action_output(self) -> None:
         """The output on the whole screen, with the path of its log; and back."""
-        if self.guide.page in ("running", "failed"):
+        if self._whole_output or self._has_printed:
             self._whole_output = not self._whole_output
             self.show()
 

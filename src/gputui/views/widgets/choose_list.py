@@ -8,7 +8,7 @@ import numpy as np
 
 from gputui import units
 from gputui.paint.grid import width_of
-from gputui.views.text import Line, Segment, fit, paragraph, shown
+from gputui.views.text import Line, Segment, fit, paragraph, shorten_middle, shown
 from gputui.views.widgets.kernel_list import fit_name
 from gputui.views.widgets.line_table import LineTable, TableState
 from gputui.views.widgets.one_line import OneLine
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _LEAST_GAIN = 1.005
 """What is less reads as none."""
+_MOST_GAIN = 10.0
 _MARK, _SHARE, _COUNT = 4, 7, 10
 _LEAST_NAME = 40
 _DETAIL = 24
@@ -84,7 +85,10 @@ class ChooseTable:
         return self.reason(one), "muted"
 
     def _gain(self, ratio: float | None) -> str:
-        return units.DASH if ratio is None or ratio < _LEAST_GAIN else self.words.text("guide.gain", gain=ratio)
+        if ratio is None or ratio < _LEAST_GAIN:
+            return units.DASH
+        # Almost the whole program: how many times says nothing more.
+        return self.words.text("guide.gain_whole" if ratio > _MOST_GAIN else "guide.gain", gain=ratio)
 
     def _cost(self, seconds: float | None) -> str:
         return units.DASH if seconds is None else self.words.text("guide.cost", seconds=spoken(seconds))
@@ -139,6 +143,10 @@ class ChooseFoot(OneLine):
             told = words.text("guide.marked_unknown", count=len(chosen))
         else:
             told = words.text("guide.marked", count=len(chosen), seconds=spoken(sum(known)))
-        reason = "" if self.row is None else self.table.reason(guide.proposals[self.row])
-        lines = paragraph(reason, width - 2, role="muted")[:2]
+        lines = [] if self.row is None else self._reason(guide.proposals[self.row], width - 2)
         return [[(" ", ""), *line] for line in (*lines, *[()] * (2 - len(lines)), [(told, "strong")])]
+
+    def _reason(self, one: Proposal, width: int) -> list[Line]:
+        name = shorten_middle(shown(one.share.kernel.name), max(8, width // 2))
+        text = self.table.words.text("guide.reason", name=name, reason=self.table.reason(one))
+        return paragraph(text, width, role="muted")[:2]

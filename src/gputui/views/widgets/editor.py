@@ -14,7 +14,7 @@ from gputui.views.guide_text import printable
 
 
 class CommandEditor(TextArea):
-    """Enter keeps what was typed, esc takes it back. A long command takes several lines."""
+    """Enter keeps what was typed, esc cancels. A long command takes several lines."""
 
     BINDINGS = actions.bindings("prompt")
 
@@ -33,17 +33,23 @@ class CommandEditor(TextArea):
         self.load_text(text)
         self.move_cursor(self.document.end)
         self.display = True
-        self.focus()
+        # At once, not by ``focus``: what is typed next is for here.
+        self.screen.set_focus(self)
 
     def edit(self, edit: Edit) -> EditResult:
         # What is pasted may hold anything.
         return super().edit(replace(edit, text=printable(edit.text)))
 
     async def _on_key(self, event: events.Key) -> None:
-        if event.key == "enter":
+        # Every key is acted on here and now. What is bound would else be acted on by the application, to which the key
+        # comes back only after the letters typed behind it.
+        action = "keep" if event.key == "enter" else ""
+        for binding in self._bindings.key_to_bindings.get(event.key, ()):
+            action = action or binding.action
+        if action:
             event.stop()
             event.prevent_default()
-            self.action_keep()
+            await self.app.run_action(action, self)
             return
         await super()._on_key(event)
 

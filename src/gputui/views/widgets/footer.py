@@ -30,10 +30,12 @@ class Footer(OneLine):
         self.words = words
         self.pane = actions.KERNELS
         self.status = ""
+        self.without: frozenset[str] = frozenset()
 
-    def show(self, pane: str, status: str = "") -> None:
-        if (pane, status) != (self.pane, self.status):
-            self.pane, self.status = pane, status
+    def show(self, pane: str, status: str = "", without: frozenset[str] = frozenset()) -> None:
+        """``without`` are actions that are the pane's own and can do nothing now."""
+        if (pane, status, without) != (self.pane, self.status, self.without):
+            self.pane, self.status, self.without = pane, status, without
             self.refresh()
 
     def shown_actions(self, width: int) -> list[actions.Action]:
@@ -45,7 +47,7 @@ class Footer(OneLine):
             room -= width_of(self.status) + 3
         chosen = []
         for action in actions.in_footer(self.pane):
-            if action in always:
+            if action in always or action.id in self.without:
                 continue
             room -= self._width(action)
             if room < 0:

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gputui.render.doctor import mark, summary, told
+from gputui.paint.grid import width_of
+from gputui.render.doctor import mark, message, summary, told
+from gputui.run.doctor import outlook
 from gputui.run.failures import failure_text
 from gputui.views import actions
 from gputui.views.guide_text import command_rows, shown_command
@@ -15,10 +17,13 @@ from gputui.views.text import Line, line_width, paragraph, shorten_middle, shown
 
 if TYPE_CHECKING:
     from gputui.run.failures import Failure
+    from gputui.run.session import StepResult
     from gputui.views.glyphs import Glyphs
     from gputui.views.guide import Guide
     from gputui.wording import Wording
 
+_LAST_LINES = 6
+"""Of what a program printed that failed."""
 _MOST_WIDTH = 100
 """Cells: longer lines of text are hard to read."""
 
@@ -37,6 +42,9 @@ class RunPage(LinesView):
         self.reading: tuple[str, int, int] = ("", 0, 0)
         """The report that is being opened: its name, and how much of how much of it is read."""
 
+        self._room = _MOST_WIDTH
+        """Cells for what may be wider than text."""
+
     def get_content_height(self, container, viewport, width: int) -> int:  # type: ignore[no-untyped-def]
         return len(self.build(width - self.scrollbar_size_vertical))
 
@@ -44,7 +52,8 @@ class RunPage(LinesView):
         return paragraph(self.words.text(f"guide.{key}", **params), width, role=role)
 
     def build(self, width: int) -> list[Line]:
-        width = min(width - 2, _MOST_WIDTH)
+        self._room = width - 2
+        width = min(self._room, _MOST_WIDTH)
         pages: dict[str, Callable[[int], Iterable[Line]]] = {
             "program": self._page_program,
             "checking": partial(self._say, "checking", role="sentence"),
@@ -78,7 +87,8 @@ class RunPage(LinesView):
         if is_check and guide.earlier:
             yield ()
             one = guide.earlier[0]
-            yield from self._say("earlier", width, "muted", program=shown(one.program), folder=shown(one.path.name))
+            program, folder = shown(one.program), shown(one.path.name)
+            yield from self._say("earlier", width, "muted", program=program, folder=folder, reports=len(one.reports))
             yield from self._key("earlier", "open_earlier")
         if is_check and checks:
             yield ()
@@ -94,7 +104,10 @@ class RunPage(LinesView):
         else:
             troubles = list(guide.blockers)
         if any(one.state == "problem" for one in troubles):
-            yield from paragraph(summary(checks, self.words), width, role="sentence")
+            # Without a GPU too something can be recorded.
+            is_cpu_only = guide.stage == "check" and outlook(checks) == "no-gpu"
+            sentence = self.words.text("run.text.cpu-only") if is_cpu_only else summary(checks, self.words)
+            yield from paragraph(sentence, width, role="sentence")
             yield ()
         for row in told(troubles, self.words):
             sign = mark(row.state, ascii=self.ascii)
@@ -104,6 +117,8 @@ class RunPage(LinesView):
                 for _, lines in row.fixes[:1]:
                     for line in lines:
                         yield from paragraph(line, width, first=[(f"  {self.signs.bullet} ", "accent")], indent=4)
+        if self.ask:
+            yield from self._key("copy_ask", "copy_ask")
         if troubles:
             yield ()
 
@@ -120,7 +135,8 @@ class RunPage(LinesView):
         several = len(guide.commands) > 1
         for place, command in enumerate(guide.commands):
             mark = self.signs.cursor if several and place == guide.place else " "
-            for line in command_rows(command.argv, program, width - 6):
+            # Code is not read line by line: it may be as wide as there is room.
+            for line in command_rows(command.argv, program, max(width, self._room) - 2):
                 yield [(f"{mark} ", "accent"), *line]
             if several and place + 1 < len(guide.commands):
                 yield ()
@@ -149,28 +165,62 @@ class RunPage(LinesView):
 
     def _page_choose(self, width: int) -> Iterator[Line]:
         guide = self.guide
+        if self.is_editing:
+            yield from self._typing(width)
+            return
+        if guide.opened is not None:
+            yield from self._say("kept_interrupted", width, "muted", folder=guide.folder)
+        if guide.trouble is not None:
+            yield from self._trouble(guide.trouble, width)
+        if guide.has_nothing_to_choose:
+            yield from self._nothing_to_choose(width)
+            return
         if guide.diagnosis is not None:
             yield from paragraph(self.words.timeline_verdict(guide.diagnosis.verdict), width, role="sentence")
-        if guide.has_nothing_to_choose:
-            yield ()
-            for failure in self._failures():
-                yield from self._cure(failure, width)
-            if guide.blockers:
-                yield from self._obstacles(width)
-            yield from self._say("no_kernels", width)
-            yield ()
-            yield from self._key("retry", "try_again")
-            return
         key = "choose" if guide.counters_tell else "choose_timeline_first"
         yield from self._say(key, width, "muted" if guide.counters_tell else "warning")
         if guide.blockers:
             checks = () if guide.session is None else guide.session.checks
             yield from paragraph(summary(checks, self.words), width, role="warning")
 
-    def _failures(self) -> list[Failure]:
-        session = self.guide.session
-        results = session.results if session is not None else []
-        return [one for result in results[-1:] for one in result.failures if one.kind != "noise"]
+    def _trouble(self, result: StepResult, width: int) -> Iterator[Line]:
+        """How the program failed that left a timeline, and what it said."""
+        failure = next((one for one in result.failures if one.kind != "noise"), None)
+        if failure is None:
+            yield from self._say("program_failed", width, "high", status=result.outcome.status)
+        elif self.guide.has_nothing_to_choose:
+            yield from self._cure(failure, width)
+        else:
+            text = failure_text(failure, self.words)
+            yield from paragraph(shown(text.title), width, role="high")
+            yield from paragraph(shown(text.cause, 300), width)
+        if self.guide.has_nothing_to_choose:
+            yield ()
+            yield from self._last_lines(width)
+        yield from self._key("output", "all_output", path=self.guide.log)
+        yield ()
+
+    def _last_lines(self, width: int) -> Iterator[Line]:
+        for line in self.guide.last_lines[-_LAST_LINES:]:
+            yield [("  ", ""), (shorten_middle(line, width - 2), "faint")]
+
+    def _nothing_to_choose(self, width: int) -> Iterator[Line]:
+        guide = self.guide
+        if guide.diagnosis is not None:
+            yield from paragraph(self.words.timeline_verdict(guide.diagnosis.verdict), width, role="sentence")
+        yield ()
+        if guide.trouble is None and guide.result is not None:
+            for failure in guide.result.failures:
+                if failure.kind != "noise":
+                    yield from self._cure(failure, width)
+                    yield ()
+        checks = () if guide.session is None else guide.session.checks
+        if checks and outlook(checks) == "no-gpu":
+            yield from paragraph(self.words.text("run.text.cpu-only"), width)
+        else:
+            yield from self._say("no_kernels", width)
+        yield ()
+        yield from self._key("retry", "try_again")
 
     def _page_failed(self, width: int) -> Iterator[Line]:
         guide = self.guide
@@ -219,15 +269,20 @@ class RunPage(LinesView):
             yield from self._key("copy_ask", "ask")
             yield from paragraph(shown(text.ask, 2000), width, first=[("  ", "")], indent=2, role="code")
 
-    def _key(self, action: str, key: str) -> Iterable[Line]:
+    def _key(self, action: str, key: str, **params: object) -> Iterable[Line]:
         """A key that the page itself offers."""
         text = actions.BY_ID[action].footer_key(ascii=self.ascii)
-        return [[(text, "key"), (f"  {self.words.text(f'guide.{key}')}", "")]]
+        said = self.words.text(f"guide.{key}", **params)
+        return paragraph(said, self._room, first=[(text, "key"), ("  ", "")], indent=width_of(text) + 2)
 
     @property
     def ask(self) -> str:
         """The message to the administrator, empty where none is shown."""
-        failures = self.guide.result.failures if self.guide.result is not None else self._failures()
+        guide = self.guide
+        if guide.page == "ready":
+            checks = () if guide.session is None else guide.session.checks
+            return message(checks if guide.stage == "check" else guide.blockers, self.words)
+        failures = () if guide.result is None or guide.page not in ("failed", "choose") else guide.result.failures
         return next((text.ask for one in failures if (text := failure_text(one, self.words)).ask), "")
 
     # -------------------------------------------------------------- several commands

@@ -22,17 +22,19 @@ class StageStrip(OneLine):
         super().__init__(id="stages")
         self.words = words
         self.signs = signs
-        self._shown: tuple[frozenset[Stage], Stage, str, str] = (frozenset(), "check", "", "")
+        self._shown: tuple[frozenset[Stage], frozenset[Stage], Stage, str, str]
+        self._shown = (frozenset(), frozenset(), "check", "", "")
 
-    def show(self, done: frozenset[Stage], now: Stage, clock: str, folder: str) -> None:
-        """``clock`` is how long the step has been running, empty where nothing runs."""
-        new = (done, now, clock, folder)
+    def show(self, done: frozenset[Stage], troubled: frozenset[Stage], now: Stage, clock: str, folder: str) -> None:
+        """``troubled`` are steps in which something went wrong; ``clock`` is how long the step has been running, empty
+        where nothing runs."""
+        new = (done, troubled, now, clock, folder)
         if new != self._shown:
             self._shown = new
             self.refresh()
 
     def lines(self, width: int) -> list[Line]:
-        folder = self._shown[3]
+        folder = self._shown[-1]
         line = self._stages(named=True)
         if line_width(line) > width:
             line = self._stages(named=False)
@@ -44,16 +46,17 @@ class StageStrip(OneLine):
 
     def _stages(self, *, named: bool) -> list[Segment]:
         """All steps; where there is no room, only the one it is at by name."""
-        done, now, clock, _ = self._shown
+        done, troubled, now, clock, _ = self._shown
         line: list[Segment] = []
         for number, stage in enumerate(STAGES, 1):
             name = f" {self.words.text(f'run.stage.{stage}')}" if named or stage == now else ""
             role = "accent" if stage == now else "muted" if stage in done else "faint"
-            line.append((f" {number}{name}", role))
+            line.append((f"{self.signs.here if stage == now else ' '}{number}{name}", role))
             if stage == now:
-                line.append((f" {self.signs.high}" if clock else "", "accent"))
                 line.append((f" {clock}" if clock else "", "number"))
+            elif stage in troubled:
+                line.append((f" {self.signs.warning}", "warning"))
             elif stage in done:
-                line.append((f" {self.signs.ok}", "ok"))
+                line.append((f" {self.signs.done}", "ok"))
             line.append((" ", ""))
         return line
