@@ -105,7 +105,7 @@ def test_what_works_here() -> None:
         "   nsys 2025.3.1 · ncu 2025.3.1.0", "   Profiling works here: timeline and counters.",
     ]  # fmt: skip
     assert printed(run_text.checked_text(NO_GPU, Tools(), EN)).splitlines() == [
-        "   no nsys no ncu",
+        "   nsys: not found · ncu: not found",
         "   No usable GPU here: a timeline will tell only where the CPU's time goes.",
         "   gputui doctor tells more, with the fixes.",
     ]

@@ -176,7 +176,7 @@ def _explain(paths: Sequence[Path], chosen: Sequence[Proposal], teller: Teller) 
         kernels: dict[str, list[tuple[Diagnosis, list[Diagnosis]]]] = {}
         for report in opened:
             if isinstance(report, GputuiError):
-                raise report
+                continue
             diagnoses = diagnose_all(report)
             for diagnosis in diagnoses:
                 kernels.setdefault(diagnosis.kernel.name, []).append((diagnosis, diagnoses))
@@ -184,6 +184,9 @@ def _explain(paths: Sequence[Path], chosen: Sequence[Proposal], teller: Teller) 
             launches.sort(key=lambda one: -_time(one[0]))
         for name in sorted(kernels, key=lambda name: (order.get(name, len(order)), -_time(kernels[name][0][0]))):
             teller.explained([one for one, _ in kernels[name]], kernels[name][0][1])
+        for report in opened:
+            if isinstance(report, GputuiError):
+                raise report
     finally:
         for report in opened:
             if not isinstance(report, GputuiError):
