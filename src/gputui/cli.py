@@ -290,7 +290,7 @@ def run(
     kept in a folder of its own below gputui-runs. The program is started once for the timeline and once or more for
     the counters.
     """
-    from gputui.cli_run import Printer, attached, means, recovered, unattended
+    from gputui.cli_run import Printer, attached, kept_timeline, means, recovered, unattended
     from gputui.run.plan import Request
     from gputui.run.session import Session, machine_of
     from gputui.terminal import can_draw, wants_ascii
@@ -319,6 +319,7 @@ def run(
         ncu_options=_options("--ncu-options", ncu_options),
     )
     session = attached(output) if attach else Session(machine_of(host or "", request.directory), request, output)
+    timeline = timeline or kept_timeline(session)
     reader: ReaderLevel | None = level.value if level else None
     if can_draw() and not no_tui:
         from gputui.views.app import run_guided

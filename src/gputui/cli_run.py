@@ -52,6 +52,14 @@ def attached(base: Path) -> Session:
     return Session(machine_of(folder.record.host, request.directory), request, base, folder=folder)
 
 
+def kept_timeline(session: Session) -> Path | None:
+    """The timeline that a run has recorded before, where nothing of it is under way."""
+    if session.folder is None or session.pending is not None:
+        return None
+    found = (name for stage in session.folder.record.stages if stage.tool == "nsys" for name in stage.reports)
+    return next((session.folder.path / name for name in found), None)
+
+
 def means(base: Path, request: Request | None = None, host: str = "") -> dict[str, Any]:
     """What the screens need to profile kernels: which to propose, and a session for another run on the same machine."""
     from gputui.analysis.proposals import propose

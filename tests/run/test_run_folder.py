@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from gputui.cli_run import kept_timeline
 from gputui.data import demo_report
 from gputui.errors import GputuiError
 from gputui.formats import nsys_rep, open_report, reports_in
@@ -34,9 +35,11 @@ from gputui.run.folder import (
     runs,
     summary,
 )
+from gputui.run.local import LocalMachine
 from gputui.run.machine import Outcome
 from gputui.run.plan import Command, Request, Tools
 from gputui.run.process import read_status
+from gputui.run.session import Session
 
 NSYS = nsys_rep.find_nsys()
 REQUEST = Request(("python", "train.py"), "/data")
@@ -398,3 +401,17 @@ def test_the_report_that_nsys_finishes_after_gputui_died_is_kept(tmp_path: Path)
     (stage,) = read_record(path).stages
     assert (stage.status, stage.stopped) == (128 + signal.SIGINT, True)
     assert "step 3" in (path / "timeline.log").read_text(encoding="utf-8")
+
+
+def test_a_run_that_is_gone_on_with_keeps_its_timeline(tmp_path: Path) -> None:
+    request = Request(("python", "train.py"), str(tmp_path))
+    folder = RunFolder.create(tmp_path, request)
+    session = Session(LocalMachine(), request, tmp_path, folder=folder)
+    assert kept_timeline(session) is None
+    folder.begin(Command("timeline", "nsys", ("nsys",), "timeline"))
+    assert kept_timeline(session) is None, "it may still be under way"
+    folder.finish("timeline", Outcome(0, False, 1.0), [folder.path / "timeline.nsys-rep"])
+    assert kept_timeline(session) == folder.path / "timeline.nsys-rep"
+    folder.begin(Command("counters-1", "ncu", ("ncu",), "counters-1"))
+    assert kept_timeline(session) is None, "its counters are under way"
+    folder.close()
