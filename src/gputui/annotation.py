@@ -36,7 +36,8 @@ class Range:
     __slots__ = ("_name", "_pops")
 
     def __init__(self, name: str) -> None:
-        self._name = name
+        # Neither what is no text nor a lone surrogate may break the program.
+        self._name = str(name).encode("utf-8", "replace").decode()
         # How to leave is fixed on entering: PyTorch may be imported in between.
         self._pops: list[Callable[[], Any]] = []
 

@@ -302,9 +302,12 @@ def run(
     if not (attach or command):
         raise GputuiError("gputui run", "has no program to run", "Name it behind --: gputui run -- python train.py")
     words = _words(lang)
+    for option, seconds in (("--delay", delay), ("--duration", duration)):
+        if seconds is not None and not seconds < _MOST_SECONDS:
+            raise GputuiError(f"{option} {seconds}", "is no number of seconds", "Give one, such as 10")
     request = Request(
         command=tuple(command or ()),
-        cwd=os.getcwd() if host or not directory else os.path.abspath(directory),
+        cwd=_here() if host or not directory else os.path.abspath(directory),
         directory=directory or "",
         top=ncu_top,
         nvtx=nvtx,
@@ -466,6 +469,16 @@ def _pattern(option: str, expression: str | None) -> re.Pattern[str] | None:
     except re.error as error:
         hint = "Write special characters such as ( or [ with a backslash"
         raise GputuiError(f"{option} {expression}", f"is no regular expression ({error})", hint) from error
+
+
+_MOST_SECONDS = 1e7
+
+
+def _here() -> str:
+    try:
+        return os.getcwd()
+    except OSError as error:
+        raise GputuiError("this folder", f"is not there any more ({error.strerror})", "Go to another one") from error
 
 
 def _options(option: str, text: str) -> tuple[str, ...]:

@@ -175,6 +175,11 @@ class Printer(Teller):
         self._rest = ""
         self._say(ended_text(result, self._words))
 
+    def unreadable(self, error: GputuiError) -> None:
+        from gputui.render.run_text import error_line
+
+        self._say([error_line(error)])
+
     def timeline(self, report: Report, diagnosis: TimelineDiagnosis) -> None:
         from gputui.render.run_text import timeline_summary
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from gputui.analysis.proposals import Proposal
     from gputui.analysis.timeline_diagnosis import TimelineDiagnosis
+    from gputui.errors import GputuiError
     from gputui.model.report import Report
     from gputui.run.doctor import Check
     from gputui.run.failures import Failure
@@ -168,6 +169,10 @@ def interrupted_line(run: RunSummary, words: Wording) -> RenderableType:
 def connection_line(host: str, why: str, words: Wording) -> RenderableType:
     key = "lost" if why else "back"
     return _indented(words.text(f"run.text.{key}", host=safe(host), why=safe(why)), "yellow")
+
+
+def error_line(error: GputuiError) -> RenderableType:
+    return _indented(safe(str(error)), "red")
 
 
 def stopping_line(words: Wording) -> RenderableType:

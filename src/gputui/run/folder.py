@@ -28,7 +28,7 @@ from gputui.run import keeper
 from gputui.run.local import WORK
 from gputui.run.machine import Outcome
 from gputui.run.plan import Command, Request, Tools
-from gputui.run.process import Identity, is_alive, read_status
+from gputui.run.process import Identity, is_alive, read_small, read_status
 from gputui.terminal import safe
 
 RUNS = "gputui-runs"
@@ -54,6 +54,9 @@ _LAUNCHERS = re.compile(
 )
 
 _NO_PROGRAM = re.compile(rf"-.*|.*=.*|\d+|{_LAUNCHERS.pattern}", re.DOTALL)
+
+_STAGE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
+"""A step's name, of which its files' names are made."""
 
 State = Literal["running", "done", "stopped", "failed", "interrupted"]
 
@@ -253,8 +256,7 @@ class RunFolder:
 def read_record(path: Path) -> RunRecord:
     """What is known of the run in the folder ``path``. Raises ``GputuiError`` where that cannot be told."""
     try:
-        with (path / _RECORD).open("rb") as file:
-            text = file.read(_MOST_RECORD + 1)
+        text = read_small(path / _RECORD, _MOST_RECORD + 1)
     except OSError as error:
         raise GputuiError(
             str(path), f"is no run of gputui (run.json: {error.strerror})", "gputui runs lists the runs there are"
@@ -276,6 +278,8 @@ def _parsed(text: bytes) -> RunRecord:
     # They are joined to paths.
     if not all(re.fullmatch(r"[^/\0]+", report) and report != ".." for report in record.reports):
         raise ValueError("it names a report outside of the folder")
+    if not all(_STAGE.fullmatch(name) for stage in record.stages for name in (stage.id, stage.output)):
+        raise ValueError("it names a step that is none of gputui's")
     return record
 
 
@@ -291,16 +295,24 @@ def runs(base: Path) -> list[RunSummary]:
 
     Raises ``GputuiError`` where the folder cannot be read; one that is not there holds none.
     """
-    if (base / _RECORD).exists():
-        return [summary(base)]
     try:
+        if (base / _RECORD).exists():
+            return [summary(base)]
         with os.scandir(base) as entries:
             found = [summary(Path(one.path)) for one in entries if os.path.lexists(os.path.join(one.path, _RECORD))]
     except FileNotFoundError:
         return []
     except OSError as error:
         raise GputuiError(str(base), f"cannot be read ({error.strerror})", "Name a folder of runs") from error
-    return sorted(found, key=lambda one: (one.started is not None and one.started.timestamp(), one.path.name))[::-1]
+    return sorted(found, key=lambda one: (_seconds_of(one.started), one.path.name))[::-1]
+
+
+def _seconds_of(moment: datetime | None) -> float:
+    try:
+        return 0.0 if moment is None else moment.timestamp()
+    except (ValueError, OverflowError):
+        # A year that no clock shows.
+        return 0.0
 
 
 def summary(path: Path) -> RunSummary:
@@ -359,7 +371,7 @@ def _recover_stage(run: RunFolder, stage: Stage) -> datetime | None:
     if status is not None and status.ended is None:
         keeper.end_all(status.token)
     begin = Path(stage.output).name
-    drafts = [one for one in sorted(run.work.iterdir()) if one.name.startswith(begin) and _is_whole_report(one)]
+    drafts = [one for one in sorted(run.work.iterdir()) if one.name.startswith(begin) and is_whole_report(one)]
     reports = [run.adopt(draft, draft.name) for draft in drafts]
     log = run.work / f"{stage.id}.log"
     if log.is_file():
@@ -371,7 +383,7 @@ def _recover_stage(run: RunFolder, stage: Stage) -> datetime | None:
     return datetime.fromtimestamp(status.ended).astimezone()
 
 
-def _is_whole_report(path: Path) -> bool:
+def is_whole_report(path: Path) -> bool:
     """Whether it is a report of a profiler, written to its end."""
     if path.suffix not in REPORT_SUFFIXES:
         return False
@@ -409,10 +421,10 @@ def add_note(path: Path, text: str) -> Path:
 
 def _first_note(path: Path) -> str:
     try:
-        with (path / _NOTES).open(encoding="utf-8", errors="replace") as file:
-            return file.readline(_MOST_NOTE).strip()
+        lines = read_small(path / _NOTES, _MOST_NOTE).decode("utf-8", "replace").split("\n")
     except OSError:
         return ""
+    return lines[0].strip()
 
 
 def kept_environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -459,6 +471,8 @@ def _first_free(folder: Path, stem: str, suffix: str, make: Callable[[Path], Non
 
 def _locked(path: Path) -> int:
     (path / WORK).mkdir(mode=0o700, exist_ok=True)
+    if (path / WORK).is_symlink():
+        raise GputuiError(str(path / WORK), "is a link, and gputui makes none", "Remove it")
     lock = os.open(path / WORK / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

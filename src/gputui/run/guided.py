@@ -37,6 +37,9 @@ class Teller(Listener):
     def ended(self, result: StepResult) -> None:
         """A command came to its end."""
 
+    def unreadable(self, error: GputuiError) -> None:
+        """What a profiler has written cannot be opened."""
+
     def timeline(self, report: Report, diagnosis: TimelineDiagnosis) -> None:
         """The timeline is open."""
 
@@ -95,7 +98,14 @@ def _lead(session: Session, teller: Teller, timeline: Path | None, done: Guided)
     paths = [timeline] if timeline is not None else done.reports
     if not paths:
         return
-    diagnosis = _open_timeline(paths, teller)
+    try:
+        diagnosis = _open_timeline(paths, teller)
+    except GputuiError as error:
+        if timeline is not None:
+            raise
+        teller.unreadable(error)
+        done.status = EXIT_NO
+        return
     if session.was_stopped:
         return
     if not diagnosis.kernels:
@@ -145,8 +155,11 @@ def _count(session: Session, teller: Teller, diagnosis: TimelineDiagnosis, paths
     try:
         proposals = propose(diagnosis, request.kernel, request.nvtx, top=request.top, launches=request.launches)
     except GputuiError as error:
-        timeline = shlex.join(["--timeline", *map(str, paths[:1])])
-        raise GputuiError(error.title, error.message, f"{error.hint}. The timeline is kept: add {timeline}") from error
+        if not done.reports:
+            raise
+        timeline = shlex.join(["--timeline", str(paths[0])])
+        hint = f"{error.hint}. " if error.hint else ""
+        raise GputuiError(error.title, error.message, f"{hint}The timeline is kept: add {timeline}") from error
     teller.proposed(proposals)
     chosen = [one for one in proposals if one.is_proposed]
     if not chosen:

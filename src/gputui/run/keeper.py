@@ -248,7 +248,7 @@ class Keeper:
             ended=time.time(),
             seconds=seconds,
             status=status,
-            stopped=self._stops > 0,
+            stopped=self._stops > 0 or self._asks_to_end(),
             error=error or log.error,
         )
         return 0 if self._tell() else 1
@@ -394,11 +394,14 @@ class Keeper:
             if pid == self._child:
                 return -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
+    def _asks_to_end(self) -> bool:
+        return signal.SIGTERM in self._asked or signal.SIGINT in self._asked
+
     def _clear(self, master: int, log: Log) -> None:
         """See to it that all has ended, and that all it printed is in the log."""
         end = time.monotonic() + LEFTOVER_S
         while leftovers(self._token, self._root):
-            if time.monotonic() >= end or self._deadline is not None or signal.SIGTERM in self._asked:
+            if time.monotonic() >= end or self._deadline is not None or self._asks_to_end():
                 end_all(self._token, self._root)
                 break
             _copied(master, log)

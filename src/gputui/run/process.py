@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 from contextlib import suppress
@@ -19,6 +21,7 @@ from gputui.run import keeper
 from gputui.run.machine import JobSpec, Outcome
 
 _MOST_READ = 1 << 20
+_MOST_STATUS = 1 << 16
 _REPORTS = (".qdstrm", ".nsys-rep", ".ncu-rep")
 _LAST_TIME = 1e11
 """Of what a date can be made."""
@@ -198,9 +201,17 @@ class LocalJob:
 def read_status(path: Path) -> Status | None:
     """What a keeper wrote; ``None`` where there is nothing, or nothing of use."""
     try:
-        return _parsed(path.read_bytes())
+        return _parsed(read_small(path, _MOST_STATUS))
     except OSError:
         return None
+
+
+def read_small(path: Path, most: int) -> bytes:
+    """The beginning of a file. Raises ``OSError``, also for what is no file: a pipe would be waited for."""
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "it is no file")
+        return file.read(most)
 
 
 def _parsed(text: bytes) -> Status | None:

@@ -112,6 +112,10 @@ def profile(
     from gputui.run import plan
 
     command = _command(program, arguments)
+    if not command:
+        raise ValueError("there is no program to run")
+    if isinstance(options, str):
+        raise TypeError("options is a list of words")
     request = plan.Request(
         command=command,
         cwd=os.path.abspath(directory) if directory and not host else os.getcwd(),

@@ -18,7 +18,7 @@ from gputui.errors import GputuiError
 from gputui.run import doctor, plan
 from gputui.run.doctor import Check
 from gputui.run.failures import Failure, recognise
-from gputui.run.folder import RunFolder
+from gputui.run.folder import RunFolder, is_whole_report
 from gputui.run.machine import Facts, Job, JobSpec, Machine, Outcome
 from gputui.run.plan import Command, Request, Tools
 from gputui.run.progress import Progress, ProgressReader
@@ -99,6 +99,7 @@ class Session:
     inherit_stdin: bool = False
     """Whether the program reads this process's standard input; else it has none."""
     _job: Job | None = None
+    _asked_to_stop: bool = False
 
     # ------------------------------------------------------------------ before
 
@@ -200,7 +201,7 @@ class Session:
     def _follow(self, command: Command, job: Job) -> StepResult:
         assert self.folder is not None
         self.listener.command(command)
-        self._job = job
+        self._job, self._asked_to_stop = job, False
         try:
             outcome = self._watch(job, command)
         finally:
@@ -208,8 +209,15 @@ class Session:
         if command.tool == "nsys" and outcome.status == _ENDED and self._has_duration:
             # nsys ended the program, once the time to record was over.
             outcome = replace(outcome, status=0)
-        reports = tuple(self._bring(name) for name in self._drafts(command) if name.endswith(_SUFFIXES[command.tool]))
+        if self._asked_to_stop:
+            # Also where it had just ended by itself: nothing more is to begin.
+            outcome = replace(outcome, stopped=True)
+        drafts = [name for name in self._drafts(command) if name.endswith(_SUFFIXES[command.tool])]
+        # What a profiler wrote that ended by itself is for the reader to judge: its format may be newer than this.
+        ended = outcome.status is not None and outcome.status >= 0
+        reports = tuple(path for name in drafts if (path := self._bring(name, must_be_whole=not ended)) is not None)
         log = self._bring(f"{command.id}.log")
+        assert log is not None
         failures = recognise(_ends_of(log), tool=command.tool, outcome=outcome, has_report=bool(reports), log=str(log))
         self.folder.finish(command.id, outcome, reports, [failure.id for failure in failures])
         result = StepResult(command, outcome, reports, failures, log)
@@ -267,6 +275,7 @@ class Session:
             job.stop()
         except ConnectionError:
             return False
+        self._asked_to_stop = True
         return True
 
     def resize(self, columns: int, rows: int) -> None:
@@ -297,8 +306,9 @@ class Session:
 
     # ------------------------------------------------------------------ what it leaves
 
-    def _bring(self, name: str) -> Path:
-        """Bring a file of the run here, and give it its final name."""
+    def _bring(self, name: str, *, must_be_whole: bool | None = None) -> Path | None:
+        """Bring a file of the run here, and give it its final name. A report that is empty, or not whole where it
+        ``must_be_whole``, stays among the drafts."""
         assert self.folder is not None
 
         def copying(done: int, total: int) -> bool:
@@ -307,6 +317,9 @@ class Session:
 
         draft = self.folder.work / name
         self.machine.fetch(self.folder.path, name, draft, copying)
+        is_report = must_be_whole is not None
+        if is_report and (not draft.stat().st_size or (must_be_whole and not is_whole_report(draft))):
+            return None
         return self.folder.adopt(draft, name)
 
     def _environment(self, command: Command) -> Mapping[str, str]:
