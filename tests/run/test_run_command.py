@@ -429,3 +429,15 @@ def test_doctor_as_json(place: Place) -> None:
     assert by_id["gpu"]["state"] == "ok"
     assert "NVIDIA H200" in json.dumps(by_id["gpu"])
     assert told["facts"]["tools"]["ncu"][0]["version"] == "2025.3.1.0"
+
+
+@pytest.mark.parametrize("option", ["--delay", "--duration"])
+@pytest.mark.parametrize("value", ["nan", "inf", "1e400"])
+def test_seconds_that_are_none(place: Place, option: str, value: str) -> None:
+    done = place.run(option, value, "--", "true")
+    assert (done.status, done.err.count("is no number of seconds"), done.err.count("\n")) == (2, 1, 1)
+
+
+def test_a_name_that_is_too_long_for_the_folder_of_runs(place: Place) -> None:
+    done = place.run("-o", "x" * 300, "--", "true")
+    assert (done.status, "Traceback" in done.err, done.err.count("\n")) == (2, False, 1)

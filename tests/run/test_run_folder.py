@@ -415,3 +415,53 @@ def test_a_run_that_is_gone_on_with_keeps_its_timeline(tmp_path: Path) -> None:
     folder.begin(Command("counters-1", "ncu", ("ncu",), "counters-1"))
     assert kept_timeline(session) is None, "its counters are under way"
     folder.close()
+
+
+@pytest.mark.parametrize("key", ["id", "output"])
+@pytest.mark.parametrize("name", ["../../victim", "/etc/passwd", "", ".", "..", "a/b", "a\0b", ".work"])
+def test_a_step_of_a_stranger_reaches_no_file_outside(tmp_path: Path, key: str, name: str) -> None:
+    folder = RunFolder.create(tmp_path / "runs", Request(("true",), str(tmp_path)))
+    folder.begin(Command("timeline", "nsys", ("nsys",), "timeline"))
+    folder.close()
+    told = json.loads((folder.path / "run.json").read_text())
+    told["owner"]["pid"] = 2**22 + 1
+    told["stages"][0][key] = name
+    (folder.path / "run.json").write_text(json.dumps(told))
+    victim = tmp_path / "victim.log"
+    victim.write_text("precious")
+    (one,) = listed(tmp_path / "runs")
+    assert "damaged run.json" in one.problem
+    assert victim.read_text() == "precious"
+
+
+def test_drafts_that_are_a_link_are_left_alone(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "runs", Request(("true",), str(tmp_path)))
+    folder.begin(Command("timeline", "nsys", ("nsys",), "timeline"))
+    folder.close()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "timeline.log").write_text("precious")
+    shutil.rmtree(folder.path / ".work")
+    (folder.path / ".work").symlink_to(tmp_path / "mine")
+    with pytest.raises(GputuiError, match="is a link"):
+        recover(folder.path)
+    assert (tmp_path / "mine" / "timeline.log").exists()
+
+
+@pytest.mark.parametrize("name", ["run.json", "notes.txt", ".work/timeline.status.json"])
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(tmp_path: Path, name: str) -> None:
+    folder = RunFolder.create(tmp_path / "runs", Request(("true",), str(tmp_path)))
+    folder.begin(Command("timeline", "nsys", ("nsys",), "timeline"))
+    folder.close()
+    (folder.path / name).unlink(missing_ok=True)
+    os.mkfifo(folder.path / name)
+    (one,) = runs(tmp_path / "runs")
+    assert bool(one.problem) == (name == "run.json")
+
+
+def test_a_year_that_no_clock_shows_is_sorted(tmp_path: Path) -> None:
+    for _ in range(2):
+        folder = RunFolder.create(tmp_path, Request(("true",), str(tmp_path)))
+        folder.close()
+        told = json.loads((folder.path / "run.json").read_text())
+        (folder.path / "run.json").write_text(json.dumps({**told, "started": "0001-01-01T00:00:00"}))
+    assert len(runs(tmp_path)) == 2

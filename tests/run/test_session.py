@@ -339,3 +339,41 @@ def test_a_folder_for_runs_that_cannot_be(make: Make, tmp_path: Path) -> None:
         session.timeline_command()
     session.finish("failed")
     assert session.folder is None
+
+
+def test_a_stop_after_the_program_has_ended_is_a_stop(make: Make, ear: Ear) -> None:
+    """What it left running has two seconds; a stop then ends it, and nothing more is to begin."""
+    session = make("true")
+    session.place()
+    asked: list[bool] = []
+
+    class Late(Ear):
+        def progress(self, progress: Progress) -> None:
+            if b"left" in self.printed and progress.seconds > 0.7 and not asked:
+                asked.append(session.stop())
+
+    session.listener = Late()
+    leaving = ("sh", "-c", "setsid sleep 30 </dev/null >/dev/null 2>&1 & sleep 0.2; echo left")
+    result = session.run(Command("timeline", "nsys", leaving, "timeline"))
+    assert asked == [True]
+    assert result.outcome.stopped
+    assert nothing_runs(session)
+
+
+def test_an_empty_report_is_none(make: Make) -> None:
+    session = make("true")
+    place = session.place()
+    command = Command("timeline", "nsys", ("touch", f"{place}/timeline.nsys-rep"), "timeline")
+    result = session.run(command)
+    session.finish("failed")
+    assert (result.reports, result.failed) == ((), True)
+    assert (Path(place) / "timeline.nsys-rep").exists(), "nothing is lost"
+
+
+def test_half_a_report_of_a_profiler_that_was_killed_is_none(make: Make) -> None:
+    session = make("true")
+    place = session.place()
+    code = f"import os; open({place + '/timeline.nsys-rep'!r}, 'wb').write(b'NSYS' * 99); os.kill(os.getpid(), 9)"
+    result = session.run(Command("timeline", "nsys", python(code), "timeline"))
+    session.finish("failed")
+    assert (result.outcome.status, result.reports) == (-9, ())
