@@ -14,16 +14,21 @@ import subprocess
 import sys
 import termios
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ssh_server import Server, descendants, free_port, name_of, needs_sshd, wait_for
 
 import gputui
 from gputui.errors import GputuiError
+from gputui.render.doctor import doctor_text
 from gputui.run import remote
+from gputui.run.doctor import checks, tools
 from gputui.run.machine import JobSpec, Outcome
-from gputui.run.remote import RemoteJob, SshMachine
+from gputui.run.remote import RemoteJob, SshMachine, facts_of
+from gputui.wording import wording
 
 pytestmark = needs_sshd
 EVERYTHING = "a b'c\"d$(touch x)`touch y`;&&||>z<*?[!]{}~#\\ \n\r\t!%^=-- é日本\udcff"
@@ -464,6 +469,10 @@ def test_a_file_of_no_plain_name_is_refused(
         "line.send(b'S', json.dumps({'tag': '1-1', 'offset': 0, 'size': 1}).encode()); line.send(b'D', b'1')\n"
         "    return {'sha256': 'f' * 64}",
         "line.send(b'S', b'[' * 100000)",
+        'line.send(b\'S\', b\'{"tag": "1-1", "offset": 0, "size": 1e999}\')',
+        'line.send(b\'S\', b\'{"tag": "1-1", "offset": 1e999, "size": 1}\')',
+        'line.send(b\'S\', b\'{"tag": "1-1", "offset": 0, "size": -1}\')',
+        "line.send(b'O', b'\xff')",
         "line._out.write(b'D' + b'\\xff' * 4); line._out.flush()",
         "raise RefusedError('\\x1b[31mred')",
         "raise KeyError('x')",
@@ -478,6 +487,75 @@ def test_a_far_side_that_lies_writes_nothing(
     assert "\x1b" not in str(error.value)
     assert not (run / "x").exists()
     assert [path for path in run.parent.rglob("*") if path != run and not path.name.endswith(".part")] == []
+
+
+@pytest.mark.parametrize("answer", ["None", "[]", "0", "'x'", "{'a': float('inf')}", "{'a': -1}", "{'a': 2 ** 70}"])
+def test_files_that_make_no_sense_are_refused(
+    box: SshMachine, run: Path, answer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lie(monkeypatch, "files", f"return {answer}")
+    with pytest.raises(GputuiError, match="makes no sense"):
+        box.files(run, "")
+
+
+@pytest.mark.parametrize("answer", ["None", "[]", "0", "{}", "''", "'x/y'", r"'/a\nb'", r"'/a\n'", r"'/a\x1b[31m'"])
+def test_a_run_folder_is_an_absolute_path(
+    box: SshMachine, run: Path, answer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lie(monkeypatch, "folder", f"return {answer}")
+    with pytest.raises(GputuiError, match="makes no sense"):
+        box.folder(run)
+
+
+@pytest.mark.parametrize("answer", ["None", "[]", "0", "'x'"])
+def test_facts_are_an_object(box: SshMachine, answer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    lie(monkeypatch, "facts", f"return {answer}")
+    with pytest.raises(GputuiError, match="makes no sense"):
+        box.facts()
+
+
+WRONG: tuple[Any, ...] = (
+    *(None, [], {}, 0, -1, 10**400, 1.5, float("inf"), True, "x", "9" * 5000, [None], [[]], [{}], ["x"], [0]),
+    *({"x": None}, {"x": []}, {"x": {}}, {"x": 0}, {"x": "x"}),
+)
+
+
+def test_facts_of_any_shape_can_be_judged(box: SshMachine) -> None:
+    true = box.facts()
+    # Something is in all that this machine may have none of.
+    tool = {"path": "/ncu", "version": "2024.1.1.0", "error": "", "chips": ["gh100"], "sections": ["SpeedOfLight"]}
+    true = {
+        **true,
+        "tools": {"nsys": [tool], "ncu": [tool]},
+        "driver": {"version": "535.1"},
+        "gpus": {"smi": "/smi", "list": [{"name": "H200", "compute_cap": "9.0"}], "error": ""},
+        "processes": [{"pid": 1, "name": "nsys", "user": "me"}],
+        "locks": [{"path": "/tmp/x", "owner": "me", "since_2025": True}],
+        "variables": {"LD_PRELOAD": "x"},
+        "container": "docker",
+        **dict.fromkeys(("profiling_admin_only", "perf_event_paranoid", "ptrace_scope", "seccomp"), 2),
+        "capabilities": {"sys_admin": True},
+        "confidential": False,
+    }
+    assert facts_of(true) == true
+    words = wording("en")
+    for name, value in true.items():
+        for wrong in (*WRONG, *variants(value)):
+            facts = facts_of({**true, name: wrong})
+            list(doctor_text(checks(facts), words))
+            tools(facts)
+    assert facts_of({}) == dict.fromkeys(true)
+    assert checks(facts_of({}))
+
+
+def variants(value: Any) -> Iterator[Any]:
+    """The value with each of its parts, however deep, wrong or missing."""
+    if isinstance(value, dict):
+        for name, part in value.items():
+            yield {other: value[other] for other in value if other != name}
+            yield from ({**value, name: wrong} for wrong in (*WRONG, *variants(part)))
+    elif isinstance(value, list) and value:
+        yield from ([wrong, *value[1:]] for wrong in (*WRONG, *variants(value[0])))
 
 
 def test_a_status_that_makes_no_sense_is_no_outcome(

@@ -20,10 +20,10 @@ import struct
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Annotated, Any, TypedDict
 
 import msgspec
 
@@ -78,6 +78,98 @@ _TROUBLE = (
 )
 
 
+_Size = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+_Small = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+_Text = Annotated[str, msgspec.Meta(max_length=4096)]
+_Texts = dict[_Text, _Text]
+_Path = Annotated[str, msgspec.Meta(pattern=r"\A/[^\x00-\x1f\x7f-\x9f]*\Z")]
+
+
+class _About(TypedDict):
+    """A file that is about to come; its tag changes with it."""
+
+    tag: Annotated[str, msgspec.Meta(pattern=r"\A[0-9]+-[0-9]+\Z")]
+    size: _Size
+    offset: _Size
+
+
+class _User(TypedDict):
+    name: _Text
+    uid: _Size
+    mapped: bool
+
+
+class _ToolFound(TypedDict):
+    path: _Text
+    version: _Text
+
+
+class _Tool(_ToolFound, total=False):
+    error: _Text
+    chips: list[_Text]
+    sections: list[_Text]
+
+
+class _Gpus(TypedDict):
+    smi: _Text | None
+    list: Sequence[_Texts]
+    error: _Text
+
+
+class _Process(TypedDict):
+    pid: _Size
+    name: _Text
+    user: _Text
+
+
+class _Folder(TypedDict):
+    path: _Text
+    writable: bool
+    noexec: bool
+    free: _Size | None
+
+
+class _Lock(TypedDict):
+    path: _Text
+    owner: _Text
+    since_2025: bool
+
+
+_SHAPES: Mapping[str, Any] = {
+    "system": _Texts,
+    "user": _User,
+    "tools": dict[_Text, list[_Tool]],
+    "driver": _Texts,
+    "profiling_admin_only": _Small,
+    "perf_event_paranoid": _Small,
+    "ptrace_scope": _Small,
+    "capabilities": dict[_Text, bool],
+    "seccomp": _Small,
+    "container": _Text,
+    "wsl": bool,
+    "gpus": _Gpus,
+    "confidential": bool,
+    "processes": list[_Process],
+    "temp": _Folder,
+    "cwd": _Folder,
+    "locks": list[_Lock],
+    "variables": _Texts,
+    "errors": _Texts,
+}
+"""What each fact of ``probe.py`` looks like where it could be told."""
+
+
+def facts_of(answer: Mapping[str, Any]) -> Facts:
+    """The facts in what a stranger answered: those of the wrong shape are ``None``, as if they could not be told."""
+    found: dict[str, Any] = {}
+    for name, shape in _SHAPES.items():
+        try:
+            found[name] = msgspec.convert(answer.get(name), shape)
+        except msgspec.ValidationError:
+            found[name] = None
+    return found
+
+
 class UnreachableError(GputuiError, ConnectionError):
     """The connection is lost or cannot be made; whatever was started there goes on."""
 
@@ -116,11 +208,15 @@ class SshMachine:
         self._call("hold")
 
     def facts(self) -> Facts:
-        found: Facts = self._ask("facts", probe=_source("probe"), cwd=os.getcwd(), directory=self._directory)
-        return found
+        found = self._ask("facts", probe=_source("probe"), cwd=os.getcwd(), directory=self._directory)
+        if not isinstance(found, dict):
+            raise _nonsense(self.name)
+        return facts_of(found)
 
     def folder(self, run: Path) -> str:
-        return f"{self._ask('folder', run=run.name)}"
+        found = self._ask("folder", run=run.name)
+        with _understood(self.name):
+            return msgspec.convert(found, _Path)
 
     def put(self, run: Path, name: str, content: bytes) -> None:
         self._ask("put", run=run.name, name=name, content=base64.b64encode(content).decode())
@@ -138,7 +234,7 @@ class SshMachine:
     def files(self, run: Path, prefix: str) -> Mapping[str, int]:
         found = self._ask("files", run=run.name, prefix=prefix)
         with _understood(self.name):
-            return {self._plain(name): int(size) for name, size in found.items()}
+            return {self._plain(name): size for name, size in msgspec.convert(found, dict[str, _Size]).items()}
 
     def fetch(self, run: Path, name: str, to: Path, progress: CopyProgress | None = None) -> None:
         """Copy a file, checked by its SHA-256. What a copy that broke off brought is kept beside ``to``.
@@ -166,9 +262,9 @@ class SshMachine:
         try:
             messages = call.messages()
             with _understood(self.name):
-                about = json.loads(next(messages)[1])
-                tag, size, offset = about["tag"], int(about["size"]), int(about["offset"])
-                if not re.fullmatch(r"[0-9]+-[0-9]+", tag) or offset not in (0, kept.get(tag, 0)):
+                about = msgspec.convert(json.loads(next(messages)[1]), _About)
+                tag, size, offset = about["tag"], about["size"], about["offset"]
+                if offset not in (0, kept.get(tag, 0)):
                     raise ValueError
             part = to.with_name(f".{to.name}.{tag}.part")
             for old in parts.values():
@@ -414,7 +510,7 @@ class _Call:
             if kind == b"E":
                 raise self._refusal(content)
             if kind == b"O":
-                version = f"its Python is {safe(content.decode())}"
+                version = f"its Python is {safe(content[:20].decode('utf-8', 'replace'))}"
                 raise _NoPythonError(self._machine.name, "its Python is too old", version)
             yield kind, content
 
