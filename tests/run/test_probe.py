@@ -217,7 +217,8 @@ def test_it_stands_alone_and_suits_an_old_python(machine: FakeMachine) -> None:
     }
     assert not any(isinstance(node, ast.ImportFrom) for node in ast.walk(tree))
     assert imported <= {
-        *("glob", "json", "os", "platform", "pwd", "re", "shutil", "signal", "subprocess", "sys")
+        *("concurrent", "contextlib", "glob", "json", "os", "platform", "pwd", "re", "shutil", "signal"),
+        *("subprocess", "sys", "tempfile"),
     }  # all of them are in 3.6
     done = subprocess.run(
         [sys.executable, "-I", "-"], input=source, capture_output=True, text=True, check=True, cwd=machine.root

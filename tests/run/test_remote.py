@@ -27,7 +27,7 @@ from gputui.render.doctor import doctor_text
 from gputui.run import remote
 from gputui.run.doctor import checks, tools
 from gputui.run.machine import JobSpec, Outcome
-from gputui.run.remote import RemoteJob, SshMachine, facts_of
+from gputui.run.remote import RemoteJob, SshMachine, UnreachableError, facts_of
 from gputui.wording import wording
 
 pytestmark = needs_sshd
@@ -579,13 +579,69 @@ def test_a_program_cannot_speak_for_the_agent(box: SshMachine, run: Path) -> Non
     assert outcome.status == 0
 
 
+def connecting(server: Server, capfd: pytest.CaptureFixture[str]) -> tuple[GputuiError | None, str]:
+    """How a first connection fails, if it does, and what it shows; it leaves no folder behind where it fails."""
+    machine = server.machine()
+    error = None
+    try:
+        machine.connect()
+    except GputuiError as raised:
+        error = raised
+    assert machine._private.exists() == (error is None)
+    out, err = capfd.readouterr()
+    assert out == ""
+    return error, err
+
+
+def test_what_is_said_while_connecting_is_shown_cleaned(server: Server, capfd: pytest.CaptureFixture[str]) -> None:
+    server.start(force="printf 'wel\\033]0;x\\007come\\r\\n\\033[31mto' >&2; exec $SSH_ORIGINAL_COMMAND")
+    error, shown = connecting(server, capfd)
+    assert (error, shown) == (None, "wel\\x1b]0;x\\x07come\n\\x1b[31mto\n")
+
+
+def test_a_machine_that_never_answers_is_given_up(
+    server: Server, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "_SAY_WAITING", 0.1)
+    monkeypatch.setattr(remote, "_FIRST_SILENCE", 1.0)
+    # Somewhat longer than the test: what runs there ends by itself.
+    server.start(force="sleep 5")
+    error, shown = connecting(server, capfd)
+    assert shown == "waiting for box …\n"
+    assert str(error) == "box: the machine does not answer. Try: ssh box."
+
+
+def test_facts_that_never_come_say_nothing_of_what_goes_on(box: SshMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    box.connect()
+    monkeypatch.setattr(remote, "_SILENCE", 0.5)
+    lie(monkeypatch, "facts", "time.sleep(4)")
+    with pytest.raises(UnreachableError) as error:
+        box.facts()
+    assert str(error.value) == "box: the machine does not answer. Try: ssh box."
+
+
+def test_an_ssh_that_dies_before_it_logs_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    # In place of an ssh that the system ends.
+    dies = tmp_path / "ssh"
+    dies.write_text("#!/bin/sh\nkill -9 $$\n")
+    dies.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    error, shown = connecting(Server(tmp_path), capfd)
+    assert str(error) == "box: ssh cannot connect (it was ended by signal 9). Try: ssh box."
+    assert shown == ""
+
+
 def test_endless_noise_is_given_up(server: Server) -> None:
     server.start(force="cat /dev/zero")
     with pytest.raises(GputuiError, match="makes no sense"):
         server.machine().facts()
 
 
-@pytest.mark.parametrize("host", ["", "-oProxyCommand=x", "me@-x", "a b", "a;b", "$(x)", "a\nb", "a`b`", "-"])
+@pytest.mark.parametrize(
+    "host", ["", "-oProxyCommand=x", "me@-x", "a b", "a;b", "$(x)", "a\nb", "a`b`", "-", "ssh://u@h:99999", "ssh://h:0"]
+)
 def test_what_is_no_host_is_refused(host: str) -> None:
     with pytest.raises(GputuiError, match="no name of a host"):
         SshMachine(host)
@@ -690,7 +746,7 @@ def test_a_real_python_2_is_told(server: Server, tmp_path: Path) -> None:
 def test_what_is_sent_can_be_read_by_old_pythons(name: str) -> None:
     ast.parse(remote._source(name), feature_version=(3, 6))
     imported = {
-        (node.module or "").partition(".")[0] if isinstance(node, ast.ImportFrom) else node.names[0].name
+        ((node.module or "") if isinstance(node, ast.ImportFrom) else node.names[0].name).partition(".")[0]
         for node in ast.walk(ast.parse(remote._source(name)))
         if isinstance(node, (ast.Import, ast.ImportFrom))
     }
