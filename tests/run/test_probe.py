@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,22 @@ def test_a_tool_that_hangs_is_left(machine: FakeMachine, monkeypatch: pytest.Mon
     tool: Any = machine.facts()["tools"]
     assert tool["nsys"][0]["version"] == ""
     assert "timed out" in tool["nsys"][0]["error"]
+
+
+def test_programs_that_all_hang_cost_the_time_of_few(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    # One after the other they would take four times the second that each gets.
+    assert max(probe._SMI_S, probe._TOOL_S + 2 * probe._LIST_S) < 25
+    for name in ("_TOOL_S", "_SMI_S"):
+        monkeypatch.setattr(probe, name, 1.0)
+    for name in ("nvidia-smi", "nsys", "ncu"):
+        machine.answers(name, "sleep 60; true")
+    began = time.monotonic()
+    found: Any = machine.facts()
+    assert time.monotonic() - began < 3.5
+    assert found["gpus"]["list"] == []
+    assert found["gpus"]["error"] == "nvidia-smi does not answer"
+    assert found["confidential"] is None
+    assert [found["tools"][tool][0]["version"] for tool in probe.TOOLS] == ["", ""]
 
 
 def test_gpus_when_nvidia_smi_fails_is_old_or_is_missing(machine: FakeMachine) -> None:
@@ -200,7 +217,8 @@ def test_it_stands_alone_and_suits_an_old_python(machine: FakeMachine) -> None:
     }
     assert not any(isinstance(node, ast.ImportFrom) for node in ast.walk(tree))
     assert imported <= {
-        *("glob", "json", "os", "platform", "pwd", "re", "shutil", "signal", "subprocess", "sys")
+        *("concurrent", "contextlib", "glob", "json", "os", "platform", "pwd", "re", "shutil", "signal"),
+        *("subprocess", "sys", "tempfile"),
     }  # all of them are in 3.6
     done = subprocess.run(
         [sys.executable, "-I", "-"], input=source, capture_output=True, text=True, check=True, cwd=machine.root

@@ -14,16 +14,21 @@ import subprocess
 import sys
 import termios
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ssh_server import Server, descendants, free_port, name_of, needs_sshd, wait_for
 
 import gputui
 from gputui.errors import GputuiError
+from gputui.render.doctor import doctor_text
 from gputui.run import remote
+from gputui.run.doctor import checks, tools
 from gputui.run.machine import JobSpec, Outcome
-from gputui.run.remote import RemoteJob, SshMachine
+from gputui.run.remote import RemoteJob, SshMachine, UnreachableError, facts_of
+from gputui.wording import wording
 
 pytestmark = needs_sshd
 EVERYTHING = "a b'c\"d$(touch x)`touch y`;&&||>z<*?[!]{}~#\\ \n\r\t!%^=-- é日本\udcff"
@@ -464,6 +469,10 @@ def test_a_file_of_no_plain_name_is_refused(
         "line.send(b'S', json.dumps({'tag': '1-1', 'offset': 0, 'size': 1}).encode()); line.send(b'D', b'1')\n"
         "    return {'sha256': 'f' * 64}",
         "line.send(b'S', b'[' * 100000)",
+        'line.send(b\'S\', b\'{"tag": "1-1", "offset": 0, "size": 1e999}\')',
+        'line.send(b\'S\', b\'{"tag": "1-1", "offset": 1e999, "size": 1}\')',
+        'line.send(b\'S\', b\'{"tag": "1-1", "offset": 0, "size": -1}\')',
+        "line.send(b'O', b'\xff')",
         "line._out.write(b'D' + b'\\xff' * 4); line._out.flush()",
         "raise RefusedError('\\x1b[31mred')",
         "raise KeyError('x')",
@@ -478,6 +487,75 @@ def test_a_far_side_that_lies_writes_nothing(
     assert "\x1b" not in str(error.value)
     assert not (run / "x").exists()
     assert [path for path in run.parent.rglob("*") if path != run and not path.name.endswith(".part")] == []
+
+
+@pytest.mark.parametrize("answer", ["None", "[]", "0", "'x'", "{'a': float('inf')}", "{'a': -1}", "{'a': 2 ** 70}"])
+def test_files_that_make_no_sense_are_refused(
+    box: SshMachine, run: Path, answer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lie(monkeypatch, "files", f"return {answer}")
+    with pytest.raises(GputuiError, match="makes no sense"):
+        box.files(run, "")
+
+
+@pytest.mark.parametrize("answer", ["None", "[]", "0", "{}", "''", "'x/y'", r"'/a\nb'", r"'/a\n'", r"'/a\x1b[31m'"])
+def test_a_run_folder_is_an_absolute_path(
+    box: SshMachine, run: Path, answer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lie(monkeypatch, "folder", f"return {answer}")
+    with pytest.raises(GputuiError, match="makes no sense"):
+        box.folder(run)
+
+
+@pytest.mark.parametrize("answer", ["None", "[]", "0", "'x'"])
+def test_facts_are_an_object(box: SshMachine, answer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    lie(monkeypatch, "facts", f"return {answer}")
+    with pytest.raises(GputuiError, match="makes no sense"):
+        box.facts()
+
+
+WRONG: tuple[Any, ...] = (
+    *(None, [], {}, 0, -1, 10**400, 1.5, float("inf"), True, "x", "9" * 5000, [None], [[]], [{}], ["x"], [0]),
+    *({"x": None}, {"x": []}, {"x": {}}, {"x": 0}, {"x": "x"}),
+)
+
+
+def test_facts_of_any_shape_can_be_judged(box: SshMachine) -> None:
+    true = box.facts()
+    # Something is in all that this machine may have none of.
+    tool = {"path": "/ncu", "version": "2024.1.1.0", "error": "", "chips": ["gh100"], "sections": ["SpeedOfLight"]}
+    true = {
+        **true,
+        "tools": {"nsys": [tool], "ncu": [tool]},
+        "driver": {"version": "535.1"},
+        "gpus": {"smi": "/smi", "list": [{"name": "H200", "compute_cap": "9.0"}], "error": ""},
+        "processes": [{"pid": 1, "name": "nsys", "user": "me"}],
+        "locks": [{"path": "/tmp/x", "owner": "me", "since_2025": True}],
+        "variables": {"LD_PRELOAD": "x"},
+        "container": "docker",
+        **dict.fromkeys(("profiling_admin_only", "perf_event_paranoid", "ptrace_scope", "seccomp"), 2),
+        "capabilities": {"sys_admin": True},
+        "confidential": False,
+    }
+    assert facts_of(true) == true
+    words = wording("en")
+    for name, value in true.items():
+        for wrong in (*WRONG, *variants(value)):
+            facts = facts_of({**true, name: wrong})
+            list(doctor_text(checks(facts), words))
+            tools(facts)
+    assert facts_of({}) == dict.fromkeys(true)
+    assert checks(facts_of({}))
+
+
+def variants(value: Any) -> Iterator[Any]:
+    """The value with each of its parts, however deep, wrong or missing."""
+    if isinstance(value, dict):
+        for name, part in value.items():
+            yield {other: value[other] for other in value if other != name}
+            yield from ({**value, name: wrong} for wrong in (*WRONG, *variants(part)))
+    elif isinstance(value, list) and value:
+        yield from ([wrong, *value[1:]] for wrong in (*WRONG, *variants(value[0])))
 
 
 def test_a_status_that_makes_no_sense_is_no_outcome(
@@ -501,13 +579,69 @@ def test_a_program_cannot_speak_for_the_agent(box: SshMachine, run: Path) -> Non
     assert outcome.status == 0
 
 
+def connecting(server: Server, capfd: pytest.CaptureFixture[str]) -> tuple[GputuiError | None, str]:
+    """How a first connection fails, if it does, and what it shows; it leaves no folder behind where it fails."""
+    machine = server.machine()
+    error = None
+    try:
+        machine.connect()
+    except GputuiError as raised:
+        error = raised
+    assert machine._private.exists() == (error is None)
+    out, err = capfd.readouterr()
+    assert out == ""
+    return error, err
+
+
+def test_what_is_said_while_connecting_is_shown_cleaned(server: Server, capfd: pytest.CaptureFixture[str]) -> None:
+    server.start(force="printf 'wel\\033]0;x\\007come\\r\\n\\033[31mto' >&2; exec $SSH_ORIGINAL_COMMAND")
+    error, shown = connecting(server, capfd)
+    assert (error, shown) == (None, "wel\\x1b]0;x\\x07come\n\\x1b[31mto\n")
+
+
+def test_a_machine_that_never_answers_is_given_up(
+    server: Server, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "_SAY_WAITING", 0.1)
+    monkeypatch.setattr(remote, "_FIRST_SILENCE", 1.0)
+    # Somewhat longer than the test: what runs there ends by itself.
+    server.start(force="sleep 5")
+    error, shown = connecting(server, capfd)
+    assert shown == "waiting for box …\n"
+    assert str(error) == "box: the machine does not answer. Try: ssh box."
+
+
+def test_facts_that_never_come_say_nothing_of_what_goes_on(box: SshMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    box.connect()
+    monkeypatch.setattr(remote, "_SILENCE", 0.5)
+    lie(monkeypatch, "facts", "time.sleep(4)")
+    with pytest.raises(UnreachableError) as error:
+        box.facts()
+    assert str(error.value) == "box: the machine does not answer. Try: ssh box."
+
+
+def test_an_ssh_that_dies_before_it_logs_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    # In place of an ssh that the system ends.
+    dies = tmp_path / "ssh"
+    dies.write_text("#!/bin/sh\nkill -9 $$\n")
+    dies.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    error, shown = connecting(Server(tmp_path), capfd)
+    assert str(error) == "box: ssh cannot connect (it was ended by signal 9). Try: ssh box."
+    assert shown == ""
+
+
 def test_endless_noise_is_given_up(server: Server) -> None:
     server.start(force="cat /dev/zero")
     with pytest.raises(GputuiError, match="makes no sense"):
         server.machine().facts()
 
 
-@pytest.mark.parametrize("host", ["", "-oProxyCommand=x", "me@-x", "a b", "a;b", "$(x)", "a\nb", "a`b`", "-"])
+@pytest.mark.parametrize(
+    "host", ["", "-oProxyCommand=x", "me@-x", "a b", "a;b", "$(x)", "a\nb", "a`b`", "-", "ssh://u@h:99999", "ssh://h:0"]
+)
 def test_what_is_no_host_is_refused(host: str) -> None:
     with pytest.raises(GputuiError, match="no name of a host"):
         SshMachine(host)
@@ -612,7 +746,7 @@ def test_a_real_python_2_is_told(server: Server, tmp_path: Path) -> None:
 def test_what_is_sent_can_be_read_by_old_pythons(name: str) -> None:
     ast.parse(remote._source(name), feature_version=(3, 6))
     imported = {
-        (node.module or "").partition(".")[0] if isinstance(node, ast.ImportFrom) else node.names[0].name
+        ((node.module or "") if isinstance(node, ast.ImportFrom) else node.names[0].name).partition(".")[0]
         for node in ast.walk(ast.parse(remote._source(name)))
         if isinstance(node, (ast.Import, ast.ImportFrom))
     }

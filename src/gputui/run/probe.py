@@ -4,6 +4,8 @@ It stands alone and imports nothing of gputui: it is sent to other machines, who
 facts mean is for ``doctor.py`` to say. A fact that cannot be told is ``None``, and ``errors`` says why.
 """
 
+import concurrent.futures
+import contextlib
 import glob
 import json
 import os
@@ -13,6 +15,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 
 TOOLS = ("nsys", "ncu")
 HOMES = (
@@ -43,8 +46,10 @@ PROFILERS = (
 """Programs that hold a GPU's counters or look into programs themselves."""
 
 _MOST_CANDIDATES = 8
-_TOOL_S = 15.0
-_SMI_S = 30.0
+_MOST_SAID = 1 << 20
+_TOOL_S = 5.0
+_LIST_S = 8.0
+_SMI_S = 10.0
 _SMI_FIELDS = ("index", "name", "uuid", "compute_cap", "driver_version", "mig.mode.current", "memory.used")
 _CAPABILITIES = {"sys_ptrace": 19, "sys_admin": 21, "perfmon": 38}
 
@@ -85,9 +90,12 @@ def facts(root: str = "/") -> "dict[str, object]":
     """All facts. Files are read below ``root``; variables, user and the working folder are this process's."""
     found = {}  # type: dict[str, object]
     errors = {}  # type: dict[str, str]
-    for name, tell in _FACTS:
+    # At the same time: programs that hang then cost the time of one.
+    with concurrent.futures.ThreadPoolExecutor(len(_FACTS)) as pool:
+        told = [(name, pool.submit(tell, root)) for name, tell in _FACTS]
+    for name, future in told:
         try:
-            found[name] = tell(root)
+            found[name] = future.result()
         except Exception as error:  # one fact that fails must not cost the others
             found[name] = None
             errors[name] = f"{type(error).__name__}: {error}"
@@ -110,20 +118,24 @@ def _number(root: str, path: str) -> "int | None":
 
 def _said(command: "list[str]", seconds: float) -> "tuple[int, str]":
     """Exit status and output of a program; what it left unsaid by then is not waited for."""
-    child = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,  # so that what a wrapper script started ends with it
-    )
-    try:
-        output = child.communicate(timeout=seconds)[0]
-    except subprocess.TimeoutExpired:
-        os.killpg(child.pid, signal.SIGKILL)
-        child.communicate()
-        raise
-    return child.returncode, output.decode("utf-8", "replace")
+    # Into a file: what hangs in the driver outlives SIGKILL and would keep a pipe open.
+    with tempfile.TemporaryFile() as said:
+        child = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # so that what a wrapper script started ends with it
+        )
+        try:
+            status = child.wait(seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(1)
+            raise
+        said.seek(0)
+        return status, said.read(_MOST_SAID).decode("utf-8", "replace")
 
 
 def _system(root: str) -> "dict[str, object]":
@@ -159,7 +171,10 @@ def _user(root: str) -> "dict[str, object]":
 
 
 def _tools(root: str) -> "dict[str, object]":
-    return {tool: [_tool(tool, path) for path in candidates(tool, root)[:_MOST_CANDIDATES]] for tool in TOOLS}
+    found = [(tool, path) for tool in TOOLS for path in candidates(tool, root)[:_MOST_CANDIDATES]]
+    with concurrent.futures.ThreadPoolExecutor(len(TOOLS) * _MOST_CANDIDATES) as pool:
+        told = list(pool.map(lambda one: _tool(*one), found))
+    return {tool: [one for (name, _), one in zip(found, told) if name == tool] for tool in TOOLS}  # noqa: B905
 
 
 def _tool(tool: str, path: str) -> "dict[str, object]":
@@ -183,7 +198,7 @@ def _tool(tool: str, path: str) -> "dict[str, object]":
 
 def _list(path: str, option: str) -> str:
     try:
-        status, output = _said([path, option], _TOOL_S)
+        status, output = _said([path, option], _LIST_S)
     except (OSError, subprocess.SubprocessError):
         return ""
     return "" if status else output
@@ -270,11 +285,14 @@ def _gpus(root: str) -> "dict[str, object]":
             models.append({"name": model.group(1) if model else ""})
         return {"smi": None, "list": models, "error": ""}
     fields = list(_SMI_FIELDS)
-    status, output = _query(program, fields)
-    if status and "compute_cap" in output:
-        # Drivers before 470 do not know this field.
-        fields.remove("compute_cap")
+    try:
         status, output = _query(program, fields)
+        if status and "compute_cap" in output:
+            # Drivers before 470 do not know this field.
+            fields.remove("compute_cap")
+            status, output = _query(program, fields)
+    except subprocess.TimeoutExpired:
+        return {"smi": program, "list": [], "error": "nvidia-smi does not answer"}
     lines = [line for line in output.splitlines() if line.strip()]
     if status:
         return {"smi": program, "list": [], "error": lines[0].strip()[:300] if lines else f"status {status}"}

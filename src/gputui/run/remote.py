@@ -18,12 +18,13 @@ import select
 import shutil
 import struct
 import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Annotated, Any, TypedDict
 
 import msgspec
 
@@ -34,6 +35,11 @@ from gputui.terminal import safe
 
 _SILENCE = 15.0
 """Seconds without a word after which a connection counts as lost; the agent speaks every five."""
+_FIRST_SILENCE = 30.0
+"""The same on the first connection, once it is made: what a login starts there may be slow."""
+_LOGIN = 120.0
+"""The same before: ssh may be asking for a password; a server waits no longer for one by default."""
+_SAY_WAITING = 3.0
 _RETRY = 2.0
 """Seconds between two attempts to get a lost connection back."""
 _MOST_NOISE = 1 << 20
@@ -41,6 +47,7 @@ _MOST_NOISE = 1 << 20
 _MOST_MESSAGE = 1 << 24
 _MOST_READ = 1 << 20
 _SOCKET = "m"
+_LAST_PORT = 65535
 _HEAD = struct.Struct(">cI")
 _SSH_FAILED = 255
 _GOES_ON = "What runs there goes on; gputui run --attach comes back to it"
@@ -78,6 +85,98 @@ _TROUBLE = (
 )
 
 
+_Size = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+_Small = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+_Text = Annotated[str, msgspec.Meta(max_length=4096)]
+_Texts = dict[_Text, _Text]
+_Path = Annotated[str, msgspec.Meta(pattern=r"\A/[^\x00-\x1f\x7f-\x9f]*\Z")]
+
+
+class _About(TypedDict):
+    """A file that is about to come; its tag changes with it."""
+
+    tag: Annotated[str, msgspec.Meta(pattern=r"\A[0-9]+-[0-9]+\Z")]
+    size: _Size
+    offset: _Size
+
+
+class _User(TypedDict):
+    name: _Text
+    uid: _Size
+    mapped: bool
+
+
+class _ToolFound(TypedDict):
+    path: _Text
+    version: _Text
+
+
+class _Tool(_ToolFound, total=False):
+    error: _Text
+    chips: list[_Text]
+    sections: list[_Text]
+
+
+class _Gpus(TypedDict):
+    smi: _Text | None
+    list: Sequence[_Texts]
+    error: _Text
+
+
+class _Process(TypedDict):
+    pid: _Size
+    name: _Text
+    user: _Text
+
+
+class _Folder(TypedDict):
+    path: _Text
+    writable: bool
+    noexec: bool
+    free: _Size | None
+
+
+class _Lock(TypedDict):
+    path: _Text
+    owner: _Text
+    since_2025: bool
+
+
+_SHAPES: Mapping[str, Any] = {
+    "system": _Texts,
+    "user": _User,
+    "tools": dict[_Text, list[_Tool]],
+    "driver": _Texts,
+    "profiling_admin_only": _Small,
+    "perf_event_paranoid": _Small,
+    "ptrace_scope": _Small,
+    "capabilities": dict[_Text, bool],
+    "seccomp": _Small,
+    "container": _Text,
+    "wsl": bool,
+    "gpus": _Gpus,
+    "confidential": bool,
+    "processes": list[_Process],
+    "temp": _Folder,
+    "cwd": _Folder,
+    "locks": list[_Lock],
+    "variables": _Texts,
+    "errors": _Texts,
+}
+"""What each fact of ``probe.py`` looks like where it could be told."""
+
+
+def facts_of(answer: Mapping[str, Any]) -> Facts:
+    """The facts in what a stranger answered: those of the wrong shape are ``None``, as if they could not be told."""
+    found: dict[str, Any] = {}
+    for name, shape in _SHAPES.items():
+        try:
+            found[name] = msgspec.convert(answer.get(name), shape)
+        except msgspec.ValidationError:
+            found[name] = None
+    return found
+
+
 class UnreachableError(GputuiError, ConnectionError):
     """The connection is lost or cannot be made; whatever was started there goes on."""
 
@@ -94,7 +193,8 @@ class SshMachine:
     """
 
     def __init__(self, host: str, directory: str = "", config: Path | None = None) -> None:
-        if not _HOST.fullmatch(host):
+        port = re.fullmatch(r"ssh://.*:([0-9]+)/?", host)
+        if not _HOST.fullmatch(host) or (port and not 0 < int(port[1][:6]) <= _LAST_PORT):
             raise GputuiError(safe(host) or "--host", "this is no name of a host", "Give it as user@server")
         ssh = shutil.which("ssh")
         if ssh is None:
@@ -102,6 +202,7 @@ class SshMachine:
         self.name = host
         self._directory = directory
         self._python = ""
+        self._started = False
         self._calls: set[_Call] = set()
         # Not below TMPDIR: the path of a socket may have about a hundred bytes.
         self._private = Path(tempfile.mkdtemp(prefix="gputui-", dir="/tmp"))
@@ -110,17 +211,28 @@ class SshMachine:
             self._ssh += ["-o", f"{name}={value}"]
 
     def connect(self) -> None:
-        """Make the connection, while the terminal is free for what ssh may ask (a password, the server's key)."""
-        self._find_python(interactive=True)
-        # However long a person then reads and chooses: who typed a password could not be asked again.
-        self._call("hold")
+        """Make the connection, while the terminal is free for what ssh may ask (a password, the server's key).
+
+        Raises ``GputuiError`` where that fails; nothing of it stays then.
+        """
+        try:
+            self._find_python(interactive=True)
+            # However long a person then reads and chooses: who typed a password could not be asked again.
+            self._call("hold")
+        except BaseException:
+            self.close()
+            raise
 
     def facts(self) -> Facts:
-        found: Facts = self._ask("facts", probe=_source("probe"), cwd=os.getcwd(), directory=self._directory)
-        return found
+        found = self._ask("facts", probe=_source("probe"), cwd=os.getcwd(), directory=self._directory)
+        if not isinstance(found, dict):
+            raise _nonsense(self.name)
+        return facts_of(found)
 
     def folder(self, run: Path) -> str:
-        return f"{self._ask('folder', run=run.name)}"
+        found = self._ask("folder", run=run.name)
+        with _understood(self.name):
+            return msgspec.convert(found, _Path)
 
     def put(self, run: Path, name: str, content: bytes) -> None:
         self._ask("put", run=run.name, name=name, content=base64.b64encode(content).decode())
@@ -128,17 +240,19 @@ class SshMachine:
     def start(self, spec: JobSpec) -> RemoteJob:
         sent = {name: getattr(spec, name) for name in JobSpec.__slots__}
         sent["env"] = dict(spec.env)
+        self._started = True
         self._ask("start", keeper=_source("keeper"), spec=sent, directory=self._directory)
         return RemoteJob(self, spec)
 
     def attach(self, spec: JobSpec) -> RemoteJob:
+        self._started = True
         self._ask("attach", folder=spec.folder, id=spec.id)
         return RemoteJob(self, spec)
 
     def files(self, run: Path, prefix: str) -> Mapping[str, int]:
         found = self._ask("files", run=run.name, prefix=prefix)
         with _understood(self.name):
-            return {self._plain(name): int(size) for name, size in found.items()}
+            return {self._plain(name): size for name, size in msgspec.convert(found, dict[str, _Size]).items()}
 
     def fetch(self, run: Path, name: str, to: Path, progress: CopyProgress | None = None) -> None:
         """Copy a file, checked by its SHA-256. What a copy that broke off brought is kept beside ``to``.
@@ -166,9 +280,9 @@ class SshMachine:
         try:
             messages = call.messages()
             with _understood(self.name):
-                about = json.loads(next(messages)[1])
-                tag, size, offset = about["tag"], int(about["size"]), int(about["offset"])
-                if not re.fullmatch(r"[0-9]+-[0-9]+", tag) or offset not in (0, kept.get(tag, 0)):
+                about = msgspec.convert(json.loads(next(messages)[1]), _About)
+                tag, size, offset = about["tag"], about["size"], about["offset"]
+                if offset not in (0, kept.get(tag, 0)):
                     raise ValueError
             part = to.with_name(f".{to.name}.{tag}.part")
             for old in parts.values():
@@ -345,6 +459,9 @@ class _Call:
         self._buffer = bytearray()
         self._heard = time.monotonic()
         self._patient = interactive
+        self._shown = 0
+        self._connected = False
+        self._said_waiting = False
         self.answers = False
         # A file and no pipe: however slow the line is, nothing here waits for it.
         with tempfile.TemporaryFile() as program:
@@ -354,7 +471,7 @@ class _Call:
                 [*machine._ssh, "-o", f"BatchMode={'no' if interactive else 'yes'}", "--", machine.name, f"{python} -"],
                 stdin=program,
                 stdout=subprocess.PIPE,
-                stderr=None if interactive else self._said,
+                stderr=self._said,
                 env=_environment(),
                 # Away from the terminal, whose Ctrl-C is not meant for it; but ssh asks at the terminal.
                 start_new_session=not interactive,
@@ -372,7 +489,7 @@ class _Call:
 
     def messages(self) -> Iterator[tuple[bytes, bytes]]:
         while True:
-            yield from self.poll(1)
+            yield from self.poll(0.1 if self._patient else 1)
 
     def poll(self, wait: float) -> list[tuple[bytes, bytes]]:
         """What came, waiting at most that many seconds for something.
@@ -381,10 +498,13 @@ class _Call:
         """
         assert self._process.stdout is not None
         out = self._process.stdout.fileno()
-        if not select.select([out], [], [], wait)[0]:
-            if not self._patient and time.monotonic() - self._heard > _SILENCE:
+        ready = select.select([out], [], [], wait)[0]
+        if self._patient:
+            self._show_said()
+        if not ready:
+            if time.monotonic() - self._heard > self._patience():
                 self._machine._hang_up()
-                raise UnreachableError(self._machine.name, "the machine does not answer any more", _GOES_ON)
+                raise self._broken("the machine does not answer" + (" any more" if self.answers else ""))
             return []
         came = os.read(out, 1 << 18)
         if not came:
@@ -392,6 +512,38 @@ class _Call:
         self._heard = time.monotonic()
         self._buffer += came
         return list(self._parse())
+
+    def _patience(self) -> float:
+        """Seconds of silence that are too many; on the first connection, say in time that this waits."""
+        if not self._patient:
+            return _SILENCE
+        if not self._connected:
+            # ssh makes the socket once it was let in: from then on it asks nothing.
+            if not (self._machine._private / _SOCKET).exists():
+                return _LOGIN
+            self._connected, self._heard = True, time.monotonic()
+        if not self._said_waiting and time.monotonic() - self._heard > _SAY_WAITING:
+            self._said_waiting = True
+            _show(f"waiting for {self._machine.name} …")
+        return _FIRST_SILENCE
+
+    def _show_said(self, to_the_end: bool = False) -> None:
+        """What the server and the login shell say (a banner, say), line by line and without what acts on a terminal.
+
+        ssh itself asks at the terminal.
+        """
+        while self._shown < _MOST_NOISE:
+            # Not by seek(): ssh writes where this file stands.
+            new = os.pread(self._said.fileno(), 1 << 16, self._shown)
+            line, end, _ = new.partition(b"\n")
+            if not new or not (end or to_the_end or len(new) == 1 << 16):
+                return
+            self._shown += len(line + end)
+            _show(safe(line.decode("utf-8", "replace").rstrip("\r")))
+
+    def _broken(self, message: str) -> UnreachableError:
+        host = self._machine.name
+        return UnreachableError(host, message, _GOES_ON if self._machine._started else f"Try: ssh {host}")
 
     def _parse(self) -> Iterator[tuple[bytes, bytes]]:
         if not self.answers:
@@ -402,6 +554,8 @@ class _Call:
                     raise _nonsense(self._machine.name)
                 return
             self._buffer = rest
+            if self._patient:
+                self._show_said(to_the_end=True)
             self.answers, self._patient = True, False
         while len(self._buffer) >= _HEAD.size:
             kind, size = _HEAD.unpack_from(self._buffer)
@@ -414,7 +568,7 @@ class _Call:
             if kind == b"E":
                 raise self._refusal(content)
             if kind == b"O":
-                version = f"its Python is {safe(content.decode())}"
+                version = f"its Python is {safe(content[:20].decode('utf-8', 'replace'))}"
                 raise _NoPythonError(self._machine.name, "its Python is too old", version)
             yield kind, content
 
@@ -440,21 +594,37 @@ class _Call:
             status = self._process.wait(5)
         except subprocess.TimeoutExpired:
             status = _SSH_FAILED
-        said = b"" if self._patient else _content(self._said)
+        if self._patient:
+            self._show_said(to_the_end=True)
+        said = _content(self._said)
         if status != _SSH_FAILED and status >= 0:
             if self.answers:
                 return GputuiError(host, f"gputui's helper there failed ({_last_line(said)})", "Please report this")
             return _NoPythonError(host, "no Python answers there", _last_line(said))
         if self.answers:
-            return UnreachableError(host, "the connection broke off", _GOES_ON)
-        with self._log.open("rb") as log:
-            log.seek(self._log_from)
-            told = log.read().decode("utf-8", "replace")
+            return self._broken("the connection broke off")
+        told = self._logged().decode("utf-8", "replace")
         for words, meaning, hint in _TROUBLE:
             if words in told:
                 return UnreachableError(host, meaning, hint.format(host=host))
-        last = _last_line(told.encode())
+        last = _last_line(told.encode() or said) or (f"it was ended by signal {-status}" if status < 0 else "")
         return UnreachableError(host, "ssh cannot connect" + (f" ({last})" if last else ""), f"Try: ssh {host}")
+
+    def _logged(self) -> bytes:
+        """What ssh itself said of this request; nothing where it did not come as far as its log."""
+        try:
+            with self._log.open("rb") as log:
+                log.seek(self._log_from)
+                return log.read()
+        except FileNotFoundError:
+            return b""
+
+
+def _show(line: str) -> None:
+    # A closed stream is None.
+    if sys.stderr is not None:
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
 
 
 def _nonsense(host: str) -> GputuiError:
