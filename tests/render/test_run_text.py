@@ -106,7 +106,8 @@ def test_what_works_here() -> None:
     ]  # fmt: skip
     assert printed(run_text.checked_text(NO_GPU, Tools(), EN)).splitlines() == [
         "   nsys: not found · ncu: not found",
-        "   No usable GPU here: a timeline will tell only where the CPU's time goes.",
+        "   No usable GPU here: a timeline will tell only where the CPU's time goes. On a machine that has one: gputui",
+        "   run --host USER@HOST -- COMMAND",
         "   gputui doctor tells more, with the fixes.",
     ]
     assert printed(run_text.checked_text(DENIED, TOOLS, EN)).splitlines()[1:] == [
