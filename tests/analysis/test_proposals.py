@@ -133,3 +133,13 @@ def test_every_reason_has_words() -> None:
     for language in LANGUAGES:
         for reason in ("worth", "asked", "more", "small", "collective"):
             assert wording(language).text(f"run.reason.{reason}")
+
+
+def test_one_launch_tells_nothing_of_the_program() -> None:
+    program = Program()
+    program.kernel(0, MS, "once")
+    (one,) = propose(diagnosis(program))
+    assert (one.is_proposed, one.reason, one.gain) == (True, "few", None)
+    (of_loop, *_) = propose(diagnosis(loop(("gemm", 6000), ("relu", 1000))))
+    assert of_loop.gain == of_loop.share.amdahl
+    assert of_loop.gain is not None

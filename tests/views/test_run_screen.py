@@ -96,6 +96,9 @@ async def press(app: GputuiApp, pilot: Pilot[int], *keys: str) -> None:
     await settle(app, pilot)
 
 
+BUSY = Path(__file__).parents[2] / "sample_reports" / "timeline_graph.sqlite"
+
+
 def no_kernels() -> Any:
     built = Built(names=[])
     built.range(0, 1000, "step", 0)
@@ -607,6 +610,23 @@ async def test_a_run_without_gpu_work_has_failed_and_shows_its_ranges(session: F
         await press(app, pilot, "q")
         assert session.finished == ["failed"]
         assert app.return_value == EXIT_NO
+
+
+async def test_a_given_timeline_without_kernels_is_not_blamed_on_a_command(session: FakeSession) -> None:
+    async with guided(session, timeline=no_kernels()) as (app, pilot):
+        assert app.words.text("guide.no_kernels_given") in joined(text_of(app))
+        assert "try again" not in text_of(app)
+        await press(app, pilot, "r")
+        assert session.ran == []
+
+
+@pytest.mark.parametrize(("width", "times"), [(120, 1), (160, 1)])
+async def test_a_reason_is_told_once(session: FakeSession, width: int, times: int) -> None:
+    async with guided(session, timeline=BUSY, size=(width, 40)) as (app, _):
+        reason = app.words.text("run.reason.worth")
+        rows = [line for line in text_of(app).splitlines() if reason in line]
+        first = app.guide.proposals[0].share.kernel.name
+        assert sum(first in row for row in rows) == times
 
 
 # -------------------------------------------------------------------- choosing, counting, explaining

@@ -20,7 +20,8 @@ from gputui.errors import GputuiError
 class Proposal:
     """A kernel that may be profiled.
 
-    ``share`` and ``amdahl`` as in ``KernelShare`` (of the chosen NVTX ranges where some were asked for).
+    ``share`` as in ``KernelShare`` (of the chosen NVTX ranges where some were asked for). ``gain`` bounds how much
+    faster the program gets: its ``amdahl``, and ``None`` where too little was recorded to speak of the program.
     ``is_proposed``: marked at the start. ``reason`` is an id under ``run.reason`` for why it is or is not.
     ``seconds`` estimates what profiling it takes: running the program, which goes on to its end, and replaying its
     launches; ``None`` where nothing tells how long the program runs. ``skip`` and ``count`` are ncu's
@@ -28,6 +29,7 @@ class Proposal:
     """
 
     share: KernelShare
+    gain: float | None
     is_proposed: bool
     reason: str
     seconds: float | None
@@ -65,21 +67,23 @@ def propose(
     chosen = Chosen(diagnosis, kernel, nvtx)
     asked = "asked" if not chosen.selection.is_whole else "longest" if top is not None else ""
     most = _MOST if top is None else top
+    tells_program = diagnosis.verdict.id != "few"
     found: list[Proposal] = []
     marked = 0
     for share in chosen.selection.kernels:
         needed = chosen.launches((share.group.name,), launches)
         if needed is None:
             continue
-        reason = asked or ("worth" if share.deserves else "small")
+        reason = asked or ("small" if not share.deserves else "worth" if tells_program else "few")
         if share.identity.op_class == "communication":
             reason = "collective"
         elif reason != "small" and marked >= most:
             reason = "more"
-        is_proposed = reason in ("asked", "longest", "worth")
+        is_proposed = reason in ("asked", "longest", "worth", "few")
         marked += is_proposed
         seconds = _seconds(chosen.facts, share, needed.count)
-        found.append(Proposal(share, is_proposed, reason, seconds, needed.skip, needed.count))
+        gain = share.amdahl if tells_program else None
+        found.append(Proposal(share, gain, is_proposed, reason, seconds, needed.skip, needed.count))
     return tuple(found)
 
 

@@ -138,7 +138,7 @@ def proposals_text(proposals: Sequence[Proposal], words: Wording) -> Iterable[Re
         table.add_row(
             Text(safe(share.kernel.name)),
             Text(units.percent(100 * share.share)),
-            Text("" if share.amdahl is None else words.text("run.text.gain", gain=share.amdahl)),
+            Text("" if proposal.gain is None else words.text("run.text.gain", gain=proposal.gain)),
             Text(words.text(f"run.reason.{proposal.reason}")),
             Text(
                 "" if proposal.seconds is None else words.text("run.text.seconds", time=proposal.seconds * 1e9),

@@ -164,7 +164,8 @@ class Guide:
     @property
     def can_retry(self) -> bool:
         is_check = self.page == "ready" and self.stage == "check"
-        return self.page == "failed" or is_check or (self.page == "choose" and self.has_nothing_to_choose)
+        has_run = self.page == "choose" and self.has_nothing_to_choose and self.command is not None
+        return self.page == "failed" or is_check or has_run
 
     @property
     def can_open_earlier(self) -> bool:
@@ -591,7 +592,7 @@ class Guide:
         """Once more what failed; the command that found nothing; the look at the machine."""
         if self.page == "failed":
             self._redo()
-        elif self.page == "choose" and self.has_nothing_to_choose and self.command is not None:
+        elif self.page == "choose" and self.can_retry:
             self._run()
         elif self.session is not None and self.can_retry:
             self._check()

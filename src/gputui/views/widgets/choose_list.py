@@ -50,6 +50,9 @@ class ChooseTable:
         order = ("mark", "share", "name", "count", "gain", "cost", "reason")
         return {id: sizes[id] for id in order if id in sizes}
 
+    def tells_reasons(self, width: int) -> bool:
+        return "reason" in self._columns(width - 1)
+
     def head(self, width: int) -> Line:
         line: list[Segment] = [(" ", "head")]
         for id, cells in self._columns(width - 1).items():
@@ -79,7 +82,7 @@ class ChooseTable:
         if id == "count":
             return f"×{units.count(one.share.group.count)}", "muted"
         if id == "gain":
-            return self._gain(one.share.amdahl), "number"
+            return self._gain(one.gain), "number"
         if id == "cost":
             return self._cost(one.seconds), "muted"
         return self.reason(one), "muted"
@@ -143,7 +146,9 @@ class ChooseFoot(OneLine):
             told = words.text("guide.marked_unknown", count=len(chosen))
         else:
             told = words.text("guide.marked", count=len(chosen), seconds=spoken(sum(known)))
-        lines = [] if self.row is None else self._reason(guide.proposals[self.row], width - 2)
+        # Where the table has room for the reasons they are told there.
+        is_told = self.row is None or self.table.tells_reasons(width)
+        lines = [] if is_told or self.row is None else self._reason(guide.proposals[self.row], width - 2)
         return [[(" ", ""), *line] for line in (*lines, *[()] * (2 - len(lines)), [(told, "strong")])]
 
     def _reason(self, one: Proposal, width: int) -> list[Line]:

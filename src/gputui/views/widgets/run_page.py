@@ -218,9 +218,10 @@ class RunPage(LinesView):
         if checks and outlook(checks) == "no-gpu":
             yield from paragraph(self.words.text("run.text.cpu-only"), width)
         else:
-            yield from self._say("no_kernels", width)
-        yield ()
-        yield from self._key("retry", "try_again")
+            yield from self._say("no_kernels" if guide.can_retry else "no_kernels_given", width)
+        if guide.can_retry:
+            yield ()
+            yield from self._key("retry", "try_again")
 
     def _page_failed(self, width: int) -> Iterator[Line]:
         guide = self.guide
