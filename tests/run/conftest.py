@@ -1,4 +1,4 @@
-"""A server for ssh, for every test of another machine."""
+"""What several tests of runs need: another machine, and a machine with a GPU and ncu, which are stand-ins."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from ssh_server import Server, of_this_test, wait_for
+from standins import Bin, make_bin
 
 
 @pytest.fixture
@@ -28,3 +29,13 @@ def server(tmp_path: Path) -> Iterator[Server]:
         for pid in of_this_test(tmp_path):
             os.kill(pid, signal.SIGKILL)
     assert not any(machine._private.exists() for machine in made.machines)
+
+
+@pytest.fixture
+def bin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bin:
+    made = make_bin(tmp_path)
+    for name in set(os.environ) - set(made.environment):
+        monkeypatch.delenv(name)
+    for name, value in made.environment.items():
+        monkeypatch.setenv(name, value)
+    return made

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -176,3 +177,14 @@ def make_bin(tmp_path: Path) -> Bin:
     made.gpu()
     made.ncu()
     return made
+
+
+def read_until(process: subprocess.Popen[bytes], words: str) -> str:
+    """What it printed up to the line that holds the words."""
+    assert process.stdout is not None
+    found = ""
+    while words not in found:
+        line = process.stdout.readline().decode()
+        assert line, f"{found}{process.communicate()[1].decode()}"
+        found += line
+    return found

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from standins import AFTER, COUNTERS, DENIED, LAST, NO_TEXT, NONE_PROFILED, RANKED, TIMELINE, Act, Bin, make_bin
+from standins import AFTER, COUNTERS, DENIED, LAST, NO_TEXT, NONE_PROFILED, RANKED, TIMELINE, Act, Bin
 
 from gputui.analysis.engine import Diagnosis
 from gputui.analysis.proposals import Proposal
@@ -80,16 +80,6 @@ class Ear(Teller):
 
     def explained(self, launches: Sequence[Diagnosis], report: Sequence[Diagnosis]) -> None:
         self.kernels.append(list(launches))
-
-
-@pytest.fixture
-def bin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bin:
-    made = make_bin(tmp_path)
-    for name in set(os.environ) - set(made.environment):
-        monkeypatch.delenv(name)
-    for name, value in made.environment.items():
-        monkeypatch.setenv(name, value)
-    return made
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from standins import AFTER, COUNTERS, DENIED, METACHARACTERS, NO_TEXT, NONE_PROFILED, Act, Bin, make_bin
+from standins import AFTER, COUNTERS, DENIED, METACHARACTERS, NO_TEXT, NONE_PROFILED, Act, Bin
 
 import gputui
 from gputui.errors import GputuiError
@@ -27,16 +27,11 @@ needs_nsys = pytest.mark.skipif(find_nsys() is None, reason="nsys is not install
 
 
 @pytest.fixture
-def bin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bin:
-    """With a GPU and ncu; the current folder is an empty one."""
-    made = make_bin(tmp_path)
-    for name in set(os.environ) - set(made.environment):
-        monkeypatch.delenv(name)
-    for name, value in made.environment.items():
-        monkeypatch.setenv(name, value)
+def bin(bin: Bin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bin:
+    """The current folder is an empty one."""
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
-    return made
+    return bin
 
 
 @pytest.fixture

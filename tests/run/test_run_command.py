@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
-from standins import COUNTERS, DENIED, METACHARACTERS, NO_TEXT, TIMELINE, Act, Bin, make_bin
+from standins import COUNTERS, DENIED, METACHARACTERS, NO_TEXT, TIMELINE, Act, Bin, make_bin, read_until
 
 import gputui
 from gputui.cli_run import Printer
@@ -122,17 +122,6 @@ def bare(place: Place) -> Place:
 
 def python(code: str, *arguments: str) -> tuple[str, ...]:
     return ("--", sys.executable, "-c", code, *arguments)
-
-
-def read_until(process: subprocess.Popen[bytes], words: str) -> str:
-    """What it printed up to the line that holds the words."""
-    assert process.stdout is not None
-    found = ""
-    while words not in found:
-        line = process.stdout.readline().decode()
-        assert line, f"{found}{process.communicate()[1].decode()}"
-        found += line
-    return found
 
 
 def until(what: Callable[[], Any], within: float = 60) -> Any:

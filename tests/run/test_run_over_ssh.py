@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from ssh_server import Server, needs_sshd, wait_for
-from standins import METACHARACTERS, Bin
+from standins import METACHARACTERS, Bin, read_until
 
 import gputui
 from gputui.formats.nsys_rep import find_nsys
@@ -62,12 +62,7 @@ class Here:
     def waiting(self) -> subprocess.Popen[bytes]:
         """A run whose program waits for the file ``go``."""
         process = self.run(sys.executable, "-c", WAIT, str(self.go))
-        assert process.stdout is not None
-        said = b""
-        while b"\nready\n" not in said:
-            line = process.stdout.readline()
-            assert line, (said, process.communicate())
-            said += line
+        read_until(process, "\nready\n")
         return process
 
     @property
@@ -132,10 +127,7 @@ def test_the_program_outlives_gputui_and_is_found_again(here: Here, number: sign
     assert here.there == [here.only.name]
     assert here.listed()["state"] == "unknown"
     again = here.start("run", "--attach", "--no-tui")
-    assert again.stdout is not None
-    said = b""
-    while b"\nready\n" not in said:
-        said += again.stdout.readline()
+    read_until(again, "\nready\n")
     here.go.touch()
     status, out, err = ended(again)
     assert (status, err) == (1, "")
@@ -177,10 +169,7 @@ def test_ctrl_c_stops_the_program_there(here: Here) -> None:
 def test_a_broken_connection_costs_nothing(here: Here) -> None:
     process = here.waiting()
     here.server.cut()
-    assert process.stdout is not None
-    said = b""
-    while b"is lost" not in said:
-        said += process.stdout.readline()
+    read_until(process, "is lost")
     here.go.touch()
     status, out, err = ended(process)
     assert (status, err) == (1, "")
@@ -191,10 +180,7 @@ def test_a_broken_connection_costs_nothing(here: Here) -> None:
 def test_ctrl_c_while_the_connection_is_lost_leaves_it_running(here: Here) -> None:
     process = here.waiting()
     here.server.stop()
-    assert process.stdout is not None
-    said = b""
-    while b"is lost" not in said:
-        said += process.stdout.readline()
+    read_until(process, "is lost")
     process.send_signal(signal.SIGINT)
     status, out, err = ended(process)
     assert (status, err) == (130, "")

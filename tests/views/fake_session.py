@@ -13,16 +13,13 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from gputui.analysis.proposals import Proposal
-from gputui.analysis.timeline_diagnosis import TimelineDiagnosis
 from gputui.errors import GputuiError
-from gputui.run import plan
 from gputui.run.doctor import Check
 from gputui.run.failures import Failure
 from gputui.run.machine import Outcome
 from gputui.run.plan import Command, Request, Tools
 from gputui.run.progress import Progress
-from gputui.run.session import StepResult
+from gputui.run.session import Session, StepResult
 
 PROGRAM = ("python", "train.py", "--steps", "40")
 
@@ -81,17 +78,9 @@ class FakeSession:
         self.tools = replace(self.tools, folder=str(self.folder.path))
         return self.tools.folder
 
-    def timeline_command(self) -> Command:
-        self.place()
-        return plan.timeline_command(self.request, self.tools)
-
-    def counter_commands(self, diagnosis: TimelineDiagnosis, chosen: Sequence[Proposal]) -> tuple[Command, ...]:
-        self.place()
-        return plan.counter_commands(self.request, self.tools, diagnosis, chosen)
-
-    def kernels_command(self, kernels: str, skip: int = 0) -> Command:
-        self.place()
-        return plan.kernels_command(self.request, self.tools, kernels, skip)
+    timeline_command = Session.timeline_command
+    counter_commands = Session.counter_commands
+    kernels_command = Session.kernels_command
 
     def attach(self, command: Command) -> StepResult:
         self.pending = None
