@@ -1,0 +1,95 @@
+"""What members take together: times and bytes summed, percentages weighted by time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from gputui.analysis.compare.model import Amounts, Member
+from gputui.analysis.facts import TENSOR_PRECISIONS
+
+if TYPE_CHECKING:
+    from gputui.analysis.engine import Diagnosis
+    from gputui.analysis.finding import Level, VerdictId
+
+Number = Callable[["Diagnosis"], float | None]
+
+
+def amounts(members: Sequence[Member]) -> Amounts:
+    """Of one pass. A number that one of the members does not tell is told of none."""
+    if not members:
+        return Amounts(0, 0.0)
+    verdict, level, share = _ruling(members)
+    return Amounts(
+        kernels=len(members),
+        time_ns=_sum(member.time_ns for member in members),
+        tensor_pct=_weighted(members, lambda one: one.gauges.tensor_pct),
+        tensor_ops=_sum(mean(member, tensor_ops) for member in members),
+        flops=_sum(map(flops_of, members)),
+        dram_bytes=_sum(mean(member, lambda one: one.gauges.dram_bytes) for member in members),
+        sm_pct=_weighted(members, lambda one: one.gauges.sm_pct),
+        dram_pct=_weighted(members, lambda one: one.gauges.dram_pct),
+        sm_clock_hz=_weighted(members, lambda one: one.kernel.number("sm_clock")),
+        dram_clock_hz=_weighted(members, lambda one: one.kernel.number("dram_clock")),
+        verdict=verdict,
+        level=level,
+        verdict_share=share,
+    )
+
+
+def mean(member: Member, number: Number) -> float | None:
+    """Of the launches of a member; ``None`` where one of them does not tell, and of a timeline."""
+    values = [number(one) for one in member.diagnoses]
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known and len(known) == len(values) else None
+
+
+def tensor_ops(diagnosis: Diagnosis) -> float | None:
+    """Operations of the tensor cores in a launch; 0 where it does none."""
+    counts = [diagnosis.kernel.number(f"tensor_ops_{precision}") for precision in TENSOR_PRECISIONS]
+    known = [count for count in counts if count is not None]
+    if diagnosis.gauges.tensor_pct == 0:
+        return 0.0
+    return sum(known) if any(known) else None
+
+
+def flops_of(member: Member) -> float | None:
+    """Operations in a launch, of all kinds that the report counts."""
+
+    def flops(one: Diagnosis) -> float | None:
+        rate, duration = one.roofline.achieved_flop_per_s, one.kernel.duration_ns
+        return None if rate is None or duration is None else rate * duration / 1e9
+
+    return mean(member, flops)
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    total = 0.0
+    for value in values:
+        if value is None:
+            return None
+        total += value
+    return total
+
+
+def _weighted(members: Sequence[Member], number: Number) -> float | None:
+    total, weights = 0.0, 0.0
+    for member in members:
+        value, weight = mean(member, number), member.time_ns
+        if value is None or weight is None:
+            return None
+        total, weights = total + value * weight, weights + weight
+    return total / weights if weights else None
+
+
+def _ruling(members: Sequence[Member]) -> tuple[VerdictId | None, Level | None, float | None]:
+    """What holds most of the time: a verdict, its memory level, and its share."""
+    times: dict[tuple[VerdictId, Level | None], float] = {}
+    for member in members:
+        if not member.diagnoses or member.time_ns is None:
+            return None, None, None
+        verdict = member.diagnoses[0].verdict
+        times[verdict.id, verdict.level] = times.get((verdict.id, verdict.level), 0.0) + member.time_ns
+    total = sum(times.values())
+    most = max(times, key=lambda one: times[one])
+    return (*most, times[most] / total if total else None)

@@ -1,0 +1,397 @@
+"""The answers: what a change did to the tensor cores, to DRAM, to the number of kernels and to the time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from math import exp, log
+from typing import TYPE_CHECKING
+
+from gputui.analysis.compare.amounts import amounts
+from gputui.analysis.compare.matching import Match, likeness, match
+from gputui.analysis.compare.model import (
+    Amounts,
+    Answer,
+    Caution,
+    Change,
+    Comparison,
+    Fusion,
+    Group,
+    How,
+    Member,
+    NextChange,
+    Pairing,
+    Side,
+    TimeChange,
+    Trend,
+    Wall,
+)
+from gputui.analysis.compare.timing import CLOCKS_DIFFER, clock_ratios, noise_of, time_change
+from gputui.errors import GputuiError
+
+if TYPE_CHECKING:
+    from gputui.analysis.compare.timing import Noise
+
+_SAME_FLOPS = 0.1
+_LESS_TRAFFIC = 0.9
+"""Kernels that are fewer are fused where the DRAM bytes fell by a tenth: what they handed on stays on the chip."""
+_DRAM_CHANGE = 1.05
+"""DRAM counters of the same launch differ by up to 4 % from run to run (measured on an H200)."""
+_TENSOR_POINTS = 2.0
+_TENSOR_CHANGE = 1.05
+_MOSTLY = 0.5
+
+
+def compare(base: Side, new: Side, pairings: Iterable[Pairing] = (), *, same_work: bool = False) -> Comparison:
+    """What changed from ``base`` to ``new``. ``same_work`` is that the user knows both to do the same work.
+
+    Raises ``GputuiError`` where one is a timeline and the other is not, or a side is empty.
+    """
+    _check(base, new)
+    matches = match(base.members, new.members, pairings)
+    noise = noise_of(base, new, matches)
+    works = [_same_work(one, told=same_work) for one in matches]
+    whole_work = _same_work_in_all(matches, works)
+    partial = base.is_part or new.is_part
+    counted = [one for one in matches if (one.base and one.new) or not partial]
+    before = amounts(_in_order(member for one in counted for member in one.base))
+    after = amounts(_in_order(member for one in counted for member in one.new))
+    clocks = _clock_changes(counted, before, after)
+    cautions = _cautions(base, new, matches, whole_work, noise, clocks)
+    open_: dict[Answer, str] = {}
+    for caution in cautions:
+        for answer in caution.open:
+            open_.setdefault(answer, caution.id)
+    because = (open_["time"],) if "time" in open_ else ()
+    groups = _groups(matches, works, whole_work, noise, because)
+    return Comparison(
+        kind=base.kind,
+        base=base,
+        new=new,
+        cautions=cautions,
+        groups=groups,
+        before=before,
+        after=after,
+        tensor=_tensor(before, after, base, open_.get("tensor", "")),
+        dram=_dram(before, after, base, open_.get("dram", "")),
+        kernels=_kernels(before, after, open_.get("kernels", "")),
+        fusion=_fusion(groups, before, after, partial, open_.get("kernels", "")),
+        time=_whole_time(base, new, counted, noise, clocks, because),
+        wall=_wall_change(base.wall, new.wall, because),
+        next=next_change(new),
+    )
+
+
+def _check(base: Side, new: Side) -> None:
+    for side in (base, new):
+        if not side.members:
+            path = side.reports[0].path if side.reports else "a side"
+            raise GputuiError(path, "holds no kernels to compare", "Choose others, or collect it again")
+    if base.kind != new.kind:
+        timeline, counters = (base, new) if base.kind == "timeline" else (new, base)
+        raise GputuiError(
+            timeline.reports[0].path,
+            f"is a timeline, and {counters.reports[0].path} counts inside kernels",
+            "Compare two timelines, or two Nsight Compute reports",
+        )
+
+
+def _in_order(members: Iterable[Member]) -> tuple[Member, ...]:
+    return tuple(sorted(members, key=lambda member: member.place))
+
+
+# ------------------------------------------------------------------ the same work
+
+
+def _same_work(one: Match, *, told: bool) -> bool | None:
+    """Whether both do the same work: by the operations of the tensor cores, the launch shape, all operations."""
+    if not (one.base and one.new):
+        return None
+    if told or one.by_hand:
+        return True
+    before, after = amounts(one.base), amounts(one.new)
+    if before.tensor_ops and after.tensor_ops:
+        return abs(log(before.tensor_ops / after.tensor_ops)) < _SAME_FLOPS
+    near = None
+    if before.flops and after.flops:
+        apart = abs(log(before.flops / after.flops))
+        near = True if apart < _SAME_FLOPS else False if apart > log(2) else None
+    if near:
+        return True
+    if len(one.base) == len(one.new) == 1 and near is None:
+        mine, others = one.base[0].kernel, one.new[0].kernel
+        if mine.block is not None and (mine.grid, mine.block) == (others.grid, others.block):
+            return True
+    return None
+
+
+def _same_work_in_all(matches: Sequence[Match], works: Sequence[bool | None]) -> bool | None:
+    """Of everything, weighted by the base's time: what is known of most holds for kernels between them too."""
+    times = {True: 0.0, False: 0.0, None: 0.0}
+    for one, work in zip(matches, works, strict=True):
+        if one.base and one.new:
+            times[work] += sum(member.time_ns or 0.0 for member in (*one.base, *one.new))
+    total = sum(times.values())
+    if not total:
+        known = [work for one, work in zip(matches, works, strict=True) if one.base and one.new]
+        return True if known and all(known) else None
+    if times[False] > 0.05 * total:
+        return False
+    return True if times[True] >= _MOSTLY * total else None
+
+
+# ------------------------------------------------------------------ what is said first
+
+
+def _cautions(
+    base: Side, new: Side, matches: Sequence[Match], same_work: bool | None, noise: Noise, clocks: tuple[float, ...]
+) -> tuple[Caution, ...]:
+    found: list[Caution] = []
+
+    def say(id: str, *open_: Answer, **params: object) -> None:
+        found.append(Caution(id, params, frozenset(open_)))
+
+    paired = [one for one in matches if one.base and one.new]
+    names = [side.device.name if side.device is not None else "" for side in (base, new)]
+    if names[0] != names[1]:
+        say("other-gpu", "time", "dram", base=names[0], new=names[1])
+    if not paired:
+        say("nothing-paired", "time", "tensor", "dram", "kernels")
+        return tuple(found)
+    if any(report.truncated for side in (base, new) for report in side.reports):
+        say("truncated", "kernels")
+    if same_work is False:
+        before, after = (
+            amounts([m for one in paired for m in one.base]),
+            amounts([m for one in paired for m in one.new]),
+        )
+        ratio = after.flops / before.flops if before.flops and after.flops else None
+        say("other-work", "time", "dram", times=ratio)
+    elif same_work is None and base.kind == "counters":
+        say("work-unknown", "time", "dram")
+    if clocks and names[0] == names[1]:
+        before, after = _clock_amounts(paired)
+        say(
+            "clocks",
+            sm_before=before.sm_clock_hz, sm_after=after.sm_clock_hz,
+            dram_before=before.dram_clock_hz, dram_after=after.dram_clock_hz,
+            percent=100 * (max(exp(abs(log(clock))) for clock in clocks) - 1),
+        )  # fmt: skip
+    controls = [{report.session.cache_control for report in side.reports} for side in (base, new)]
+    if all(len(one) == 1 and None not in one for one in controls) and controls[0] != controls[1]:
+        say("cache-control", "time", "dram", base=min(map(str, controls[0])), new=min(map(str, controls[1])))
+    alone = len(matches) - len(paired)
+    if alone and (base.is_part or new.is_part):
+        say("part", count=alone)
+    if min(base.passes, new.passes) == 1 and base.kind == "counters":
+        say(f"single-{noise[1]}", percent=100 * (exp(noise[0]) - 1))
+    elif base.passes != new.passes:
+        say("passes", base=base.passes, new=new.passes)
+    return tuple(found)
+
+
+def _clock_amounts(matches: Sequence[Match]) -> tuple[Amounts, Amounts]:
+    """Of kernels that stand opposite a single one, where there are such: others run at other clocks by themselves."""
+    single = [one for one in matches if len(one.base) == len(one.new) == 1] or matches
+    return (
+        amounts([member for one in single for member in one.base]),
+        amounts([member for one in single for member in one.new]),
+    )
+
+
+def _clock_changes(matches: Sequence[Match], before: Amounts, after: Amounts) -> tuple[float, ...]:
+    """How many times faster the clocks ran, where that is more than 2 %: the mean over kernels that stand opposite a
+    single one, weighted by their time, if those take a good part of it."""
+    single = [one for one in matches if len(one.base) == len(one.new) == 1]
+    weights = [(one.base[0].time_ns or 0.0) + (one.new[0].time_ns or 0.0) for one in single]
+    total = (before.time_ns or 0.0) + (after.time_ns or 0.0)
+    if not total or sum(weights) < 0.2 * total:
+        return clock_ratios(before, after)
+    found = []
+    for clock in ("sm_clock_hz", "dram_clock_hz"):
+        logs = []
+        for one, weight in zip(single, weights, strict=True):
+            old, now = getattr(amounts(one.base), clock), getattr(amounts(one.new), clock)
+            if old and now:
+                logs.append((log(now / old), weight))
+        share = sum(weight for _, weight in logs)
+        mean = sum(value * weight for value, weight in logs) / share if share else 0.0
+        if abs(mean) > log(1 + CLOCKS_DIFFER):
+            found.append(exp(mean))
+    return tuple(found)
+
+
+# ------------------------------------------------------------------ groups
+
+
+def _groups(
+    matches: Sequence[Match],
+    works: Sequence[bool | None],
+    whole_work: bool | None,
+    noise: Noise,
+    because: tuple[str, ...],
+) -> tuple[Group, ...]:
+    """Matches of the same functions are told as one group."""
+    alike: dict[tuple[object, ...], list[tuple[Match, bool | None]]] = {}
+    for one, work in zip(matches, works, strict=True):
+        alike.setdefault(_signature(one), []).append((one, work))
+    found = []
+    for merged in alike.values():
+        base = _in_order(member for one, _ in merged for member in one.base)
+        new = _in_order(member for one, _ in merged for member in one.new)
+        before, after = amounts(base), amounts(new)
+        known = {work for _, work in merged}
+        work = False if False in known else None if None in known else True
+        first = merged[0][0]
+        time = None
+        if base and new:
+            reasons = because
+            if not reasons and (work is False or (work is None and whole_work is not True)):
+                reasons = ("other-work" if work is False else "work-unknown",)
+            time = time_change(
+                _pass_times(base), _pass_times(new), noise, clocks=clock_ratios(before, after), because=reasons
+            )
+        found.append(
+            Group(
+                number=0,
+                base=base,
+                new=new,
+                how=_how(first, before, after),
+                times=len(merged),
+                sureness=min(one.sureness for one, _ in merged),
+                by_hand=first.by_hand,
+                before=before,
+                after=after,
+                time=time,
+                same_work=work,
+            )
+        )
+
+    def time_of(group: Group) -> float:
+        return max(group.before.time_ns or 0.0, group.after.time_ns or 0.0)
+
+    ordered = sorted(found, key=lambda group: (-time_of(group), [m.place for m in (*group.base, *group.new)]))
+    return tuple(replace(group, number=number) for number, group in enumerate(ordered))
+
+
+def _signature(one: Match) -> tuple[object, ...]:
+    def of(members: Sequence[Member]) -> tuple[object, ...]:
+        return tuple((member.key, member.op, member.kernel.grid, member.kernel.block) for member in members)
+
+    return one.by_hand, of(one.base), of(one.new)
+
+
+def _how(one: Match, before: Amounts, after: Amounts) -> How:
+    if not one.base:
+        return "added"
+    if not one.new:
+        return "gone"
+    if len(one.base) == len(one.new) == 1:
+        if one.base[0].key.function == one.new[0].key.function:
+            return "same"
+        return "alike" if likeness(one.base[0], one.new[0]) else "replaced"
+    less = after.dram_bytes / before.dram_bytes if before.dram_bytes and after.dram_bytes else None
+    if len(one.base) > len(one.new):
+        return "fused" if less is None or less <= _LESS_TRAFFIC else "replaced"
+    if len(one.base) < len(one.new):
+        return "split" if less is None or less >= 1 / _LESS_TRAFFIC else "replaced"
+    return "replaced"
+
+
+def _pass_times(members: Sequence[Member]) -> list[float]:
+    """The time of each pass, in ns; none where one member does not tell its time."""
+    passes = min((len(member.durations_ns) for member in members), default=0)
+    return [sum(member.durations_ns[place] for member in members) for place in range(passes)]
+
+
+# ------------------------------------------------------------------ the answers
+
+
+def _whole_time(
+    base: Side,
+    new: Side,
+    matches: Sequence[Match],
+    noise: Noise,
+    clocks: tuple[float, ...],
+    because: tuple[str, ...],
+) -> TimeChange:
+    before = _pass_times([member for one in matches for member in one.base])
+    after = _pass_times([member for one in matches for member in one.new])
+    return time_change(before, after, noise, clocks=clocks, because=because)
+
+
+def _wall_change(before: Wall | None, after: Wall | None, because: tuple[str, ...]) -> TimeChange | None:
+    if before is None or after is None:
+        return None
+    return time_change(before.durations_ns, after.durations_ns, (log(1.05), "assumed"), because=because)
+
+
+def _change(before: float | None, after: float | None, trend: Trend, open_: str) -> Change:
+    return Change("unknown" if open_ else trend, before, after, open_)
+
+
+def _tensor(before: Amounts, after: Amounts, side: Side, open_: str) -> Change:
+    old, now = before.tensor_pct, after.tensor_pct
+    if old is None or now is None:
+        return _change(old, now, "unknown", open_ or _not_counted(side))
+    if now - old >= _TENSOR_POINTS and now >= old * _TENSOR_CHANGE:
+        return _change(old, now, "up", open_)
+    down = old - now >= _TENSOR_POINTS and old >= now * _TENSOR_CHANGE
+    return _change(old, now, "down" if down else "same", open_)
+
+
+def _dram(before: Amounts, after: Amounts, side: Side, open_: str) -> Change:
+    old, now = before.dram_bytes, after.dram_bytes
+    if old is None or now is None:
+        return _change(old, now, "unknown", open_ or _not_counted(side))
+    trend: Trend = "down" if old > now * _DRAM_CHANGE else "up" if now > old * _DRAM_CHANGE else "same"
+    return _change(old, now, trend, open_)
+
+
+def _not_counted(side: Side) -> str:
+    return "timeline" if side.kind == "timeline" else "not-counted"
+
+
+def _kernels(before: Amounts, after: Amounts, open_: str) -> Change:
+    old, now = before.kernels, after.kernels
+    return _change(old, now, "down" if now < old else "up" if now > old else "same", open_)
+
+
+def _fusion(groups: Sequence[Group], before: Amounts, after: Amounts, partial: bool, open_: str) -> Fusion:
+    if open_:
+        return "unknown"
+    fused, split = (any(group.how == how for group in groups) for how in ("fused", "split"))
+    if fused or split:
+        return "both" if fused and split else "fused" if fused else "split"
+    if partial and before.kernels != after.kernels:
+        return "unknown"
+    return "fewer" if after.kernels < before.kernels else "more" if after.kernels > before.kernels else "same"
+
+
+# ------------------------------------------------------------------ what next
+
+
+def next_change(side: Side) -> NextChange | None:
+    """The finding that gains the side most, by its bound and how sure it is; ``None`` where none gains anything."""
+    total = sum(member.time_ns or 0.0 for member in side.members)
+    saved: dict[tuple[str, str], list[tuple[float, float, Member]]] = {}
+    for member in side.members:
+        time = member.time_ns
+        if time is None or not member.diagnoses:
+            return None
+        for finding in member.diagnoses[0].main:
+            if finding.max_speedup is not None and finding.severity != "info":
+                gain = time * (1 - 1 / finding.max_speedup)
+                saved.setdefault((member.key.function, finding.id), []).append((gain, finding.confidence, member))
+    if not total or not saved:
+        return None
+    best = max(saved, key=lambda key: sum(gain * confidence for gain, confidence, _ in saved[key]))
+    _, _, member = max(saved[best], key=lambda one: one[0])
+    diagnosis = member.diagnoses[0]
+    return NextChange(
+        member=member,
+        diagnosis=diagnosis,
+        finding=next(finding for finding in diagnosis.main if finding.id == best[1]),
+        share=sum(one.time_ns or 0.0 for _, _, one in saved[best]) / total,
+        gain=total / (total - sum(gain for gain, _, _ in saved[best])),
+    )

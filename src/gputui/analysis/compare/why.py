@@ -1,0 +1,106 @@
+"""Why a group of kernels got faster, or did not: what held it before and after, what was cured, which numbers moved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log
+from typing import TYPE_CHECKING, Literal
+
+from gputui.analysis.compare.amounts import mean
+from gputui.model.metrics import dictionary
+
+if TYPE_CHECKING:
+    from gputui.analysis.compare.model import Group
+    from gputui.analysis.engine import Diagnosis
+    from gputui.analysis.finding import Finding, Verdict
+
+_TOLD = (
+    "load_sectors_per_request", "store_sectors_per_request", "shared_nway", "shared_wavefronts_excess", "l2_hit_pct",
+    "l1_hit_pct", "dram_pct", "l2_pct", "sm_pct", "tensor_pct", "achieved_occupancy_pct",
+    "warp_execution_efficiency_pct", "issue_active", "inst_executed", "registers_per_thread", "spill_inst",
+    "dram_read_bytes", "dram_write_bytes",
+)  # fmt: skip
+"""The numbers that tell most of a change, in the order to tell them where they moved alike."""
+_MOVED = log(1.1)
+_MOST_MOVED = 6
+_FULL_PCT = 75.0
+"""From here on a unit holds the kernel, whatever else is cured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A number of the dictionary (``concept``) that changed by a tenth or more, in the unit of the dictionary."""
+
+    concept: str
+    before: float
+    after: float
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """``variant`` picks the sentence: what holds the kernel ``moved``; it is ``full`` all along, so that what was cured
+    gained nothing; it is the ``same``; or that is ``unknown``. ``held_pct`` is how busy what holds it is, before and
+    after, where it is full. ``cured`` findings are gone, ``appeared`` ones are new."""
+
+    variant: Literal["moved", "full", "same", "unknown"]
+    before: Verdict | None
+    after: Verdict | None
+    cured: tuple[Finding, ...] = ()
+    appeared: tuple[Finding, ...] = ()
+    moved: tuple[Moved, ...] = ()
+    held_pct: tuple[float, float] | None = None
+
+
+def why(group: Group) -> Why:
+    """Of the longest kernel on each side."""
+    old, now = group.longest_base, group.longest_new
+    if old is None or now is None or not (old.diagnoses and now.diagnoses):
+        return Why("unknown", None, None)
+    before, after = old.diagnoses[0], now.diagnoses[0]
+    cured, appeared = _only_in(before, after), _only_in(after, before)
+    moved = []
+    for concept in _TOLD:
+        first, last = (mean(member, lambda one: one.kernel.number(concept)) for member in (old, now))  # noqa: B023
+        if first is not None and last is not None and _apart(first, last) >= _MOVED:
+            moved.append(Moved(concept, first, last, dictionary()[concept].unit))
+    moved.sort(key=lambda one: -_apart(one.before, one.after))
+    pct, last_pct = _held(before), _held(after)
+    held = None if pct is None or last_pct is None else (pct, last_pct)
+    same = (before.verdict.id, before.verdict.level) == (after.verdict.id, after.verdict.level)
+    no_gain = group.time is not None and group.time.outcome == "no-difference"
+    full = same and no_gain and held is not None and min(held) >= _FULL_PCT
+    is_unknown = "unknown" in (before.verdict.id, after.verdict.id)
+    return Why(
+        variant="unknown" if is_unknown else "full" if full else "same" if same else "moved",
+        before=before.verdict,
+        after=after.verdict,
+        cured=cured,
+        appeared=appeared,
+        moved=tuple(moved[:_MOST_MOVED]),
+        held_pct=held if full else None,
+    )
+
+
+def _only_in(one: Diagnosis, other: Diagnosis) -> tuple[Finding, ...]:
+    """Causes that gain something in one and that the other has not at all."""
+    others = {finding.id for finding in other.findings}
+    return tuple(
+        finding
+        for finding in one.findings
+        if finding.id not in others and finding.severity != "info" and finding.id not in one.explained
+    )
+
+
+def _apart(before: float, after: float) -> float:
+    if before <= 0 or after <= 0:
+        return 0.0 if before == after else log(100)
+    return abs(log(before / after))
+
+
+def _held(diagnosis: Diagnosis) -> float | None:
+    """How busy what holds the kernel is, in percent."""
+    gauges, verdict = diagnosis.gauges, diagnosis.verdict
+    if verdict.id == "memory-bound":
+        return {"dram": gauges.dram_pct, "l2": gauges.l2_pct, "l1": gauges.l1_pct}.get(verdict.level or "dram")
+    return {"tensor-bound": gauges.tensor_pct, "compute-bound": gauges.sm_pct}.get(verdict.id)
