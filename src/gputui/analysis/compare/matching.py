@@ -50,7 +50,7 @@ def match(base: Sequence[Member], new: Sequence[Member], pairings: Iterable[Pair
     for pairing in pairings:
         ours = tuple(member for member in base if member.key in pairing.base)
         theirs = tuple(member for member in new if member.key in pairing.new)
-        if ours or theirs:
+        if (ours or not pairing.base) and (theirs or not pairing.new) and (ours or theirs):
             found.append(Match(ours, theirs, 1.0, by_hand=True))
             base = [member for member in base if member.key not in pairing.base]
             new = [member for member in new if member.key not in pairing.new]

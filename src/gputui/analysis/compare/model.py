@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gputui.analysis.engine import Diagnosis
     from gputui.analysis.finding import Finding, Level, VerdictId
     from gputui.analysis.kernel_names import KernelIdentity
+    from gputui.analysis.timeline_diagnosis import TimelineDiagnosis
     from gputui.analysis.transformer import TransformerOp
     from gputui.model.device import Device
     from gputui.model.kernel import Kernel
@@ -210,7 +211,7 @@ class Side:
     """One side. ``members`` are what one pass launches, ``passes`` how often that was done; ``launches`` counts all.
 
     ``is_part`` says that the report was told to leave launches out, so that what is missing need not be gone.
-    ``wall`` is of a timeline.
+    ``wall`` and ``diagnosis`` are of a timeline.
     """
 
     kind: Kind
@@ -220,6 +221,7 @@ class Side:
     launches: int
     is_part: bool
     wall: Wall | None = None
+    diagnosis: TimelineDiagnosis | None = None
 
     @property
     def device(self) -> Device | None:
