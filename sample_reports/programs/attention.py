@@ -1,6 +1,6 @@
-"""One transformer block, profiled for a single forward pass.
+"""One transformer block, profiled for one forward pass or for several.
 
-Usage: python3 attention.py eager|sdpa|compile
+Usage: python3 attention.py eager|sdpa|compile [PASSES]
 
 eager    attention written out: scores, scale, softmax, values
 sdpa     attention by PyTorch's fused flash kernel
@@ -73,9 +73,9 @@ class Block(nn.Module):
 
 
 def main() -> None:
-    if len(sys.argv) != 2 or sys.argv[1] not in MODES:
-        sys.exit(f"usage: python3 attention.py {'|'.join(MODES)}")
-    mode = sys.argv[1]
+    if len(sys.argv) not in (2, 3) or sys.argv[1] not in MODES:
+        sys.exit(f"usage: python3 attention.py {'|'.join(MODES)} [PASSES]")
+    mode, passes = sys.argv[1], int(sys.argv[2]) if len(sys.argv) == 3 else 1
     torch.manual_seed(0)
     block = Block(fused=mode == "sdpa", named=mode != "compile")
     block = block.to(device="cuda", dtype=torch.bfloat16).eval()
@@ -87,8 +87,9 @@ def main() -> None:
             run(x)
         torch.cuda.synchronize()
         torch.cuda.profiler.start()
-        with torch.cuda.nvtx.range("block"):
-            y = run(x)
+        for _ in range(passes):
+            with torch.cuda.nvtx.range("block"):
+                y = run(x)
         torch.cuda.synchronize()
         torch.cuda.profiler.stop()
 

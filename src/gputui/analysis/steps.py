@@ -70,7 +70,9 @@ _LEAST_STEPS = 3
 _SLOW = 1.5
 """A step at the start that takes so many times the median belongs to the warm-up."""
 _COVERS = 0.5
-"""Steps fill at least this share of the time from first to last GPU work."""
+"""Steps fill at least this share of the time from first to last GPU work, """
+_LAUNCHES = 0.8
+"""or launch this share of it: a program may take longer to set up than its loop runs."""
 
 
 def _steps_of_ranges(facts: TimelineFacts) -> Steps | None:
@@ -95,9 +97,11 @@ def _steps_of_ranges(facts: TimelineFacts) -> Steps | None:
         if len(chosen) < _LEAST_STEPS or (ranges.start[chosen][1:] < ranges.end[chosen][:-1]).any():
             continue
         covered = int((ranges.end[chosen] - ranges.start[chosen]).sum()) / max(1, last - first)
+        launched = int(facts.projection.ops[chosen].sum()) / len(ops)
         depth = int(found[number][3])
         # Of ranges that fill the time about as well, the outer ones are the steps.
-        if covered >= _COVERS and (best is None or (depth, -covered) < (best[1], -best[0])):
+        fills = covered >= _COVERS or launched >= _LAUNCHES
+        if fills and (best is None or (depth, -covered) < (best[1], -best[0])):
             best = covered, depth, chosen
     if best is None:
         return None
