@@ -2,5 +2,6 @@
 
 from gputui.analysis.compare.answers import compare
 from gputui.analysis.compare.sides import counters_side
+from gputui.analysis.compare.timelines import timeline_side
 
-__all__ = ["compare", "counters_side"]
+__all__ = ["compare", "counters_side", "timeline_side"]
