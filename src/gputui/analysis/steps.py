@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One iteration of the program's loop."""
+    """One iteration of the program's loop. ``done_ns`` is when the GPU has done its work too: after the end where the CPU
+    runs ahead."""
 
     start_ns: int
     end_ns: int
+    done_ns: int
     name: str = ""
 
     @property
@@ -48,9 +50,15 @@ class Steps:
         return self.steps[self.warm_up :]
 
     @property
+    def times_ns(self) -> tuple[int, ...]:
+        """What each steady step takes: from when the one before it was done."""
+        before = [self.steady[0].start_ns, *(step.done_ns for step in self.steady)]
+        return tuple(max(1, step.done_ns - begun) for step, begun in zip(self.steady, before, strict=False))
+
+    @property
     def median_ns(self) -> float:
-        """Of the steady steps."""
-        return float(np.median([step.duration_ns for step in self.steady]))
+        """Of the steady steps' times."""
+        return float(np.median(self.times_ns))
 
 
 def without_numbers(name: str) -> str:
@@ -109,11 +117,11 @@ def _steps_of_ranges(facts: TimelineFacts) -> Steps | None:
     ends = np.maximum(ranges.end[chosen], np.append(ranges.start[chosen][1:], ranges.end[chosen][-1]))
     # The CPU may be done with the last step long before the GPU is.
     ends[-1] = max(int(ends[-1]), int(facts.projection.end[chosen[-1]]))
+    done = np.maximum.accumulate(np.maximum(ends, facts.projection.end[chosen]))
+    columns = (ranges.start[chosen], ends, done, ranges.name[chosen])
     steps = tuple(
-        Step(start, end, timeline.name(name))
-        for start, end, name in zip(
-            ranges.start[chosen].tolist(), ends.tolist(), ranges.name[chosen].tolist(), strict=True
-        )
+        Step(start, end, whole, timeline.name(name))
+        for start, end, whole, name in zip(*(column.tolist() for column in columns), strict=True)
     )
     label = without_numbers(steps[0].name)
     return Steps(steps, "nvtx", label, _warm_up(steps))
@@ -149,7 +157,7 @@ def _steps_of_kernels(facts: TimelineFacts) -> Steps | None:
         return None
     label = timeline.name(int(name[best[0]]))
     borders = start[best].tolist()
-    steps = tuple(Step(begin, end, label) for begin, end in pairwise(borders))
+    steps = tuple(Step(begin, end, end, label) for begin, end in pairwise(borders))
     return Steps(steps, "kernels", label, _warm_up(steps)) if len(steps) >= _LEAST_STEPS else None
 
 

@@ -148,7 +148,8 @@ def _wall(
     ops = facts.timeline.ops
     worked = facts.busy[gpu] if is_whole else Intervals.union(ops.start[rows], ops.end[rows])
     if steps is not None and is_whole:
-        start, end = (np.array([getattr(one, side) for one in steps.steps]) for side in ("start_ns", "end_ns"))
+        end = np.array([one.done_ns for one in steps.steps])
+        start = end - np.array(steps.times_ns)
     else:
         size = int(pass_of.max()) + 1
         start, end = np.full(size, np.iinfo(np.int64).max), np.full(size, np.iinfo(np.int64).min)
