@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -17,6 +17,7 @@ import pytest
 import gputui
 from gputui.analysis.compare import Chosen, compare_reports
 from gputui.analysis.compare.model import Pairing
+from gputui.cli import main
 from gputui.errors import GputuiError
 from gputui.formats import open_report
 from gputui.model.report import Report
@@ -29,11 +30,7 @@ SAMPLES = Path(__file__).parents[1] / "sample_reports"
 EAGER, SDPA, TOUR = (SAMPLES / f"{name}.ncu-rep" for name in ("attention_eager", "attention_sdpa", "tour"))
 TIMELINE = SAMPLES / "timeline_tuned.sqlite"
 MAIN = "import sys; from gputui.cli import main; sys.argv[0] = 'gputui'; main()"
-ENV = {
-    **{name: value for name, value in os.environ.items() if not name.startswith(("LC_", "GPUTUI_"))},
-    "LANG": "C.UTF-8",
-    "COLUMNS": "100",
-}
+PLAIN = {"LC_ALL": "C.UTF-8", "COLUMNS": "100"}
 
 
 @pytest.fixture(scope="module")
@@ -45,16 +42,27 @@ def opened() -> Iterator[dict[Path, Report]]:
         yield reports
 
 
-def compare(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", MAIN, "compare", *map(str, arguments)],
-        env=ENV, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", timeout=120, check=False,
-    )  # fmt: skip
+Started = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def refused(*arguments: str | Path) -> str:
+@pytest.fixture
+def compare(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Started:
+    """``gputui compare``, in this process."""
+
+    def start(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        monkeypatch.setattr(sys, "argv", ["gputui", "compare", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        printed = capsys.readouterr()
+        return subprocess.CompletedProcess((), int(ended.value.code or 0), printed.out, printed.err)
+
+    for name, value in PLAIN.items():
+        monkeypatch.setenv(name, value)
+    return start
+
+
+def refused(done: subprocess.CompletedProcess[str]) -> str:
     """The one line on standard error."""
-    done = compare(*arguments)
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
     (line,) = done.stderr.splitlines()
     assert line.startswith("gputui: ")
@@ -74,7 +82,8 @@ def test_a_script_fails_where_the_condition_holds(tmp_path: Path) -> None:
     gputui compare "$2" "$1" --format json --fail-if "dram > 5 and time > 1.05" > slower.json; echo $?
     """
     done = subprocess.run(
-        ["sh", "-c", script, "sh", EAGER, SDPA], cwd=tmp_path, env={**ENV, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        ["sh", "-c", script, "sh", EAGER, SDPA], cwd=tmp_path,
+        env={**os.environ, **PLAIN, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
         stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", timeout=120, check=False,
     )  # fmt: skip
     assert done.stdout.split() == ["0", "1"]
@@ -83,7 +92,7 @@ def test_a_script_fails_where_the_condition_holds(tmp_path: Path) -> None:
     json.loads((tmp_path / "slower.json").read_text(encoding="utf-8"))
 
 
-def test_what_the_reports_do_not_tell_is_status_2_after_the_comparison() -> None:
+def test_what_the_reports_do_not_tell_is_status_2_after_the_comparison(compare: Started) -> None:
     done = compare(TOUR, TOUR, "--kernel", "transpose", "--fail-if", "wall > 1")
     assert done.returncode == 2
     assert done.stdout.strip()
@@ -116,8 +125,8 @@ def test_what_the_reports_do_not_tell_is_status_2_after_the_comparison() -> None
     ],
     ids=lambda one: " ".join(map(str, one))[-40:] if isinstance(one, list) else "",
 )
-def test_wrong_usage_is_one_line(arguments: list[str | Path], told: str) -> None:
-    assert told in refused(*arguments)
+def test_wrong_usage_is_one_line(compare: Started, arguments: list[str | Path], told: str) -> None:
+    assert told in refused(compare(*arguments))
 
 
 # ------------------------------------------------------------------ folders
@@ -134,7 +143,7 @@ def made_run(base: Path, *reports: Path, program: str = "train.py") -> Path:
     return run.path
 
 
-def test_a_folder_is_a_side_and_one_bad_file_in_it_a_warning(tmp_path: Path) -> None:
+def test_a_folder_is_a_side_and_one_bad_file_in_it_a_warning(compare: Started, tmp_path: Path) -> None:
     old, new = made_run(tmp_path, EAGER), made_run(tmp_path, SDPA)
     (new / "bad.ncu-rep").write_bytes(b"NVR\0")
     done = compare(old, new, "--fail-if", "1.9 < speedup < 2 and kernels == 10 / 14")
@@ -143,10 +152,10 @@ def test_a_folder_is_a_side_and_one_bad_file_in_it_a_warning(tmp_path: Path) -> 
     assert warning.startswith(f"gputui: {new}/bad.ncu-rep: ")
     assert line.endswith(": speedup is 1.966, kernels is 0.7143.")
     (new / SDPA.name).unlink()
-    assert "bad.ncu-rep: " in refused(old, new)
+    assert "bad.ncu-rep: " in refused(compare(old, new))
 
 
-def test_a_folder_of_runs_is_a_history_and_the_first_against_the_last(tmp_path: Path) -> None:
+def test_a_folder_of_runs_is_a_history_and_the_first_against_the_last(compare: Started, tmp_path: Path) -> None:
     first, other, last = made_run(tmp_path, EAGER), made_run(tmp_path, TOUR, program="x.py"), made_run(tmp_path, SDPA)
     for run, second in ((first, "01"), (other, "02"), (last, "03")):
         record = re.sub(r'"started": "[^"]*"', f'"started": "2026-01-01T00:00:{second}+00:00"',
@@ -156,14 +165,15 @@ def test_a_folder_of_runs_is_a_history_and_the_first_against_the_last(tmp_path: 
     assert (done.returncode, done.stderr) == (1, "gputui: --fail-if speedup > 1.9: speedup is 1.966.\n")
     assert [run["name"] for run in json.loads(done.stdout)["history"]["runs"]] == [first.name, last.name]
     shutil.rmtree(first)
-    only = compare(tmp_path, "--fail-if", "speedup > 1.9")
+    only = compare(tmp_path, "--fail-if", "speedup > 1.9", "--format", "json")
     assert only.returncode == 2
-    assert last.name in only.stdout
+    told = json.loads(only.stdout)
+    assert (told["comparisons"], [run["name"] for run in told["history"]["runs"]]) == ([], [last.name])
     assert "cannot tell speedup, because nothing is compared" in only.stderr
 
 
 def test_pairs_kept_in_the_run_folder_are_used_and_those_of_the_command_line_go_before(
-    tmp_path: Path, opened: dict[Path, Report]
+    compare: Started, tmp_path: Path, opened: dict[Path, Report]
 ) -> None:
     new = made_run(tmp_path, EAGER)
     fails = ("--fail-if", "fused", "--format", "json")
@@ -175,7 +185,7 @@ def test_pairs_kept_in_the_run_folder_are_used_and_those_of_the_command_line_go_
     assert compare(EAGER, new, *fails).returncode == 1
     assert compare(EAGER, new, *fails, "--pair", "SoftMax=SoftMax").returncode == 0
     (new / "pairs.json").write_text("{", encoding="utf-8")
-    assert refused(EAGER, new).startswith(f"gputui: {new}/pairs.json: holds no pairs of kernels (")
+    assert refused(compare(EAGER, new)).startswith(f"gputui: {new}/pairs.json: holds no pairs of kernels (")
 
 
 # ------------------------------------------------------------------ reports and choices
