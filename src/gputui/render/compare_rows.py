@@ -5,7 +5,7 @@ Strangers' text comes out safe.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     )
     from gputui.analysis.compare.why import Moved, Why
     from gputui.analysis.finding import Finding, Verdict
-    from gputui.wording import ReaderLevel, Wording
+    from gputui.wording import FindingText, ReaderLevel, Wording
 
 Mark = Literal["yes", "no", "unknown"]
 SHOWN_GROUPS = 12
@@ -143,7 +143,7 @@ def headline(c: Comparison, words: Wording) -> str:
 
 def _wall_source(c: Comparison) -> str:
     sources = {side.wall.source for side in (c.base, c.new) if side.wall is not None}
-    return "span" if "span" in sources else "nvtx"
+    return "span" if "span" in sources else "step"
 
 
 def further_lines(c: Comparison, words: Wording) -> list[str]:
@@ -354,8 +354,8 @@ def _held(verdict: Verdict) -> str:
 
 @dataclass(frozen=True, slots=True)
 class GroupRow:
-    """One line of the table. ``reason`` says why the speed-up is not told, ``sure`` how the pair was made where that is
-    not certain; both mostly empty. ``new`` is empty for the same kernel."""
+    """One line of the table. ``reason`` says why the speed-up is not told, but for what leaves the whole open; ``sure``
+    how the pair was made, where that is not certain. ``new`` is empty for the same kernel."""
 
     group: Group
     base: str
@@ -380,6 +380,14 @@ def group_rows(c: Comparison, words: Wording, limit: int | None = None) -> list[
 def _group_row(c: Comparison, group: Group, words: Wording) -> GroupRow:
     before, after, time = group.before, group.after, group.time
     same = group.how == "same" and _names(group.base, group.times, words) == _names(group.new, group.times, words)
+    told = time is not None and time.because and time.because != c.time.because
+    dram, tensor = (
+        _both(group, form, values)
+        for form, values in (
+            (units.size, (before.dram_bytes, after.dram_bytes)),
+            (units.percent, (before.tensor_pct, after.tensor_pct)),
+        )
+    )
     return GroupRow(
         group=group,
         base=_names(group.base, group.times, words),
@@ -388,13 +396,22 @@ def _group_row(c: Comparison, group: Group, words: Wording) -> GroupRow:
         before=units.duration(before.time_ns) if group.base else "",
         after=units.duration(after.time_ns) if group.new else "",
         gain="" if time is None else words.text(f"compare.gain.{time.outcome}", ratio=_ratio(time)),
-        reason="" if time is None or not time.because else _because(c, time.because, words, noise=time.noise_pct),
+        reason=_because(c, time.because, words, noise=time.noise_pct) if time is not None and told else "",
         sure=pairing(group, words),
-        dram_before=units.size(before.dram_bytes) if group.base else "",
-        dram_after=units.size(after.dram_bytes) if group.new else "",
-        tensor_before=units.percent(before.tensor_pct) if group.base else "",
-        tensor_after=units.percent(after.tensor_pct) if group.new else "",
+        dram_before=dram[0],
+        dram_after=dram[1],
+        tensor_before=tensor[0],
+        tensor_after=tensor[1],
     )
+
+
+def _both(
+    group: Group, form: Callable[[float | None], str], values: tuple[float | None, float | None]
+) -> tuple[str, str]:
+    """Before and after; empty for the side where there is no kernel, and where neither report tells."""
+    if values == (None, None):
+        return "", ""
+    return form(values[0]) if group.base else "", form(values[1]) if group.new else ""
 
 
 def became(row: GroupRow, words: Wording) -> str:
@@ -466,14 +483,18 @@ def why_lines(group: Group, words: Wording) -> list[str]:
     cured, appeared = (_findings(findings, numbers, words) for findings in (told.cured, told.appeared))
     found += _held_lines(told, cured, several, words)
     if cured and told.variant != "full":
-        found.append(words.text("compare.why.cured", names=cured))
+        key = "cured" if group.time.outcome == "faster" else "left"
+        found.append(words.text(f"compare.why.{key}", names=cured))
     if appeared:
         found.append(words.text("compare.why.appeared", names=appeared))
     if numbers:
         rest = _listed((_number(one, words) for one in numbers.values()), words)
         found.append(words.text("compare.why.numbers", numbers=rest))
     sure = pairing(group, words)
-    return [*found, *([sure] if sure else [])]
+    if sure:
+        found.append(sure)
+    # Faster or slower alone is no reason.
+    return found if len(found) > 1 else []
 
 
 def _alone(group: Group, words: Wording) -> str:
@@ -485,8 +506,9 @@ def _alone(group: Group, words: Wording) -> str:
 
 def _handed_on(group: Group, words: Wording) -> str:
     many, few = (group.base, group.new) if group.how == "fused" else (group.new, group.base)
+    measured = group.before.dram_bytes is not None and group.after.dram_bytes is not None
     return words.text(
-        f"compare.why.{group.how}",
+        f"compare.why.{group.how}{'' if measured else '-unmeasured'}",
         parts=parts_of(many, words),
         name=_listed(dict.fromkeys(short_name(one) for one in few), words),
         kernels=len(many) // group.times,
@@ -548,25 +570,43 @@ def still_slow(c: Comparison, words: Wording) -> str | None:
     return words.text("compare.slowest", name=name, share=share, verdict=safe(verdict))
 
 
+@dataclass(frozen=True, slots=True)
+class NextFinding:
+    """What to change next, in the words for the reader's level."""
+
+    finding: Finding
+    text: FindingText
+    level: ReaderLevel
+
+
+def next_finding(c: Comparison, words: Wording, level: ReaderLevel | None = None) -> NextFinding | None:
+    """Of the kernels, or of the timeline; ``None`` where nothing gains anything."""
+    if c.next is not None:
+        diagnosis = c.next.diagnosis
+        text = timeline_rows.finding_text(c.next.finding, words, diagnosis.tags)
+        return NextFinding(c.next.finding, text, level or level_of(diagnosis))
+    timeline = c.new.diagnosis
+    if timeline is None or not timeline.main:
+        return None
+    text = timeline_rows.finding_text(timeline.main[0], words, timeline.tags)
+    return NextFinding(timeline.main[0], text, level or timeline_rows.level_of(timeline))
+
+
 def next_lines(c: Comparison, words: Wording, level: ReaderLevel | None = None) -> list[str]:
     """The next change: what, how much it gains the whole at most, what to do, how to check, how sure that is."""
-    if c.next is not None:
-        finding, diagnosis = c.next.finding, c.next.diagnosis
-        text = timeline_rows.finding_text(finding, words, diagnosis.tags)
-        level = level or level_of(diagnosis)
-        first = words.text("compare.next-in", name=short_name(c.next.member), title=text.title, gain=c.next.gain)
-    elif c.new.diagnosis is not None and c.new.diagnosis.main:
-        finding = c.new.diagnosis.main[0]
-        text = timeline_rows.finding_text(finding, words, c.new.diagnosis.tags)
-        level = level or timeline_rows.level_of(c.new.diagnosis)
-        first = words.text("compare.next", title=text.title, gain=gain(finding, words))
-    else:
+    found = next_finding(c, words, level)
+    if found is None:
         return []
+    text = found.text
+    if c.next is not None:
+        first = words.text("compare.next-in", name=short_name(c.next.member), title=text.title, gain=c.next.gain)
+    else:
+        first = words.text("compare.next", title=text.title, gain=gain(found.finding, words))
     return [
         first,
-        *(words.text("compare.do", text=action) for action in text.actions[level][:SHOWN_ACTIONS]),
+        *(words.text("compare.do", text=action) for action in text.actions[found.level][:SHOWN_ACTIONS]),
         words.text("compare.check", text=text.verify),
-        sureness(finding, words),
+        sureness(found.finding, words),
     ]
 
 
