@@ -40,6 +40,7 @@ SHOWN_GROUPS = 12
 SHOWN_WHYS = 5
 SHOWN_ACTIONS = 2
 NAME_CELLS = 30
+_LONG_NAME_CELLS = 60
 _SHOWN_PARTS = 6
 _SURE = 0.75
 """A pairing that is less sure is told with how it was made."""
@@ -88,7 +89,12 @@ def ranked_cautions(c: Comparison) -> list[Caution]:
 
 def caution_lines(c: Comparison, caution: Caution, words: Wording) -> list[str]:
     """One caution: what it means and what to do; for another GPU also what that one has."""
-    params: dict[str, Any] = {key: safe(one) if isinstance(one, str) else one for key, one in caution.params.items()}
+    params: dict[str, Any] = {
+        key: shorten(safe(one), _LONG_NAME_CELLS) if isinstance(one, str) else one
+        for key, one in caution.params.items()
+    }
+    if "file" in params:
+        params["file"] = file_name(caution.params["file"])
     key = caution.id
     if key == "clocks":
         clocks = (
@@ -270,10 +276,12 @@ def _kernels(c: Comparison, words: Wording) -> AnswerRow:
 
 def _became(group: Group, words: Wording) -> str:
     """ "5 kernels → flash_fwd_kernel: scores, softmax": which kernels became which."""
-    many, few = (group.base, group.new) if group.how == "fused" else (group.new, group.base)
+    fused = group.how == "fused"
+    many, few = (group.base, group.new) if fused else (group.new, group.base)
+    kernels = (group.before if fused else group.after).kernels
     name = _listed(dict.fromkeys(short_name(one) for one in few), words)
     text = words.text(
-        f"compare.{group.how}-one", kernels=len(many) // group.times, name=name, parts=parts_of(many, words)
+        f"compare.{group.how}-one", kernels=kernels // group.times, name=name, parts=parts_of(many, words)
     )
     return text if group.times == 1 else words.text("compare.fused-times", count=group.times, text=text)
 
@@ -379,7 +387,8 @@ def group_rows(c: Comparison, words: Wording, limit: int | None = None) -> list[
 
 def _group_row(c: Comparison, group: Group, words: Wording) -> GroupRow:
     before, after, time = group.before, group.after, group.time
-    same = group.how == "same" and _names(group.base, group.times, words) == _names(group.new, group.times, words)
+    base, new = _names(group, "base", words), _names(group, "new", words)
+    same = group.how == "same" and base == new
     told = time is not None and time.because and time.because != c.time.because
     dram, tensor = (
         _both(group, form, values)
@@ -390,8 +399,8 @@ def _group_row(c: Comparison, group: Group, words: Wording) -> GroupRow:
     )
     return GroupRow(
         group=group,
-        base=_names(group.base, group.times, words),
-        new="" if same else _names(group.new, group.times, words),
+        base=base,
+        new="" if same else new,
         how=words.text(f"compare.how.{group.how}"),
         before=units.duration(before.time_ns) if group.base else "",
         after=units.duration(after.time_ns) if group.new else "",
@@ -415,7 +424,7 @@ def _both(
 
 
 def became(row: GroupRow, words: Wording) -> str:
-    """What the base became, under its name: "→ flash_fwd_kernel (fused)"."""
+    """What the base became, under its name: "→ flash_fwd_kernel · fused"."""
     if not (row.base and row.new):
         return row.how
     return words.text("compare.became", name=row.new, how=row.how)
@@ -426,14 +435,15 @@ def arrow(before: str, after: str, words: Wording) -> str:
     return words.text("compare.arrow", before=before, after=after) if before and after else before or after
 
 
-def _names(members: Sequence[Member], times: int, words: Wording) -> str:
+def _names(group: Group, side: Literal["base", "new"], words: Wording) -> str:
     """The kernel's name, or what several do; with how often a pass has that."""
+    members, amounts = (group.base, group.before) if side == "base" else (group.new, group.after)
     if not members:
         return ""
-    count = len(members) // times
-    name = short_name(members[0])
-    if count > 1:
-        name = words.text("compare.kernels-of", count=count, names=parts_of(members, words))
+    name, times = short_name(members[0]), amounts.kernels
+    if len({member.key.function for member in members}) > 1:
+        times = group.times
+        name = words.text("compare.kernels-of", count=amounts.kernels // times, names=parts_of(members, words))
     return name if times == 1 else words.text("compare.times", count=times, name=name)
 
 
@@ -473,7 +483,7 @@ def why_lines(group: Group, words: Wording) -> list[str]:
     changed = told.moved and (told.cured or told.appeared)
     if group.how == "same" and group.time.outcome == "no-difference" and not changed:
         return []
-    names = _names(group.new, group.times, words)
+    names = _names(group, "new", words)
     found = [words.text(f"compare.why.{group.time.outcome}", names=names, ratio=_ratio(group.time))]
     if group.how in ("fused", "split"):
         found.append(_handed_on(group, words))
@@ -499,19 +509,20 @@ def why_lines(group: Group, words: Wording) -> list[str]:
 
 def _alone(group: Group, words: Wording) -> str:
     how, amounts = ("gone", group.before) if group.base else ("added", group.after)
-    name = _names(group.base or group.new, group.times, words)
+    name = _names(group, "base" if group.base else "new", words)
     key = how if amounts.time_ns else f"{how}-untimed"
     return words.text(f"compare.why.{key}", name=name, time=amounts.time_ns)
 
 
 def _handed_on(group: Group, words: Wording) -> str:
-    many, few = (group.base, group.new) if group.how == "fused" else (group.new, group.base)
+    fused = group.how == "fused"
+    many, few = (group.before, group.after) if fused else (group.after, group.before)
     measured = group.before.dram_bytes is not None and group.after.dram_bytes is not None
     return words.text(
         f"compare.why.{group.how}{'' if measured else '-unmeasured'}",
-        parts=parts_of(many, words),
-        name=_listed(dict.fromkeys(short_name(one) for one in few), words),
-        kernels=len(many) // group.times,
+        parts=parts_of(group.base if fused else group.new, words),
+        kernels=many.kernels // group.times,
+        few=few.kernels // group.times,
         before=group.before.dram_bytes,
         after=group.after.dram_bytes,
     )
@@ -562,7 +573,7 @@ def still_slow(c: Comparison, words: Wording) -> str | None:
     if group is None or not group.after.time_ns:
         return None
     total = sum(member.time_ns or 0.0 for member in c.new.members)
-    name, share = _names(group.new, group.times, words), 100 * group.after.time_ns / total
+    name, share = _names(group, "new", words), 100 * group.after.time_ns / total
     longest = group.longest_new
     if longest is None or not longest.diagnoses:
         return words.text("compare.slowest-timeline", name=name, share=share)
