@@ -7,6 +7,7 @@ import re
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from io import StringIO
 from pathlib import Path
 
@@ -14,12 +15,14 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
+from built_timeline import Built
 from gputui.analysis.compare.history import GroupRow, History, HistoryRun, Work, history
 from gputui.analysis.compare.model import Amounts, Member, Side, Wall
 from gputui.analysis.kernel_names import identify
+from gputui.analysis.timeline_diagnosis import TimelineDiagnosis, diagnose_timeline
 from gputui.model.device import Device
 from gputui.model.kernel import Kernel
-from gputui.model.report import NoMetrics
+from gputui.model.report import NoMetrics, Report
 from gputui.render.history import history_json, history_markdown, history_text
 from gputui.run.folder import RunFolder
 from gputui.run.history import history_of
@@ -242,6 +245,19 @@ def test_json(real: History) -> None:
 # ------------------------------------------------------------------ made sides
 
 
+@cache
+def recorded() -> tuple[Report, TimelineDiagnosis]:
+    """A recording with steps, which the made sides say that they come from."""
+    built = Built()
+    for step in range(6):
+        built.range(100 * step, 100 * step + 90, f"step {step}")
+        built.call(100 * step + 1, 100 * step + 2)
+        built.kernel(100 * step + 10, 100 * step + 80, call=step)
+    facts = built.facts()
+    assert facts.steps is not None
+    return Report("made.sqlite", "nsys", [], NoMetrics(), timeline=facts.timeline), diagnose_timeline(facts)
+
+
 def member(place: int, name: str, times: Sequence[float], gpu: str = "A") -> Member:
     kernel = Kernel(place, name, name, Device(gpu), NoMetrics(), grid=(8, 1, 1), block=(64, 1, 1))
     return Member(place, kernel, identify(name, name), None, (), tuple(times))
@@ -251,11 +267,12 @@ def timeline(*walls: float, kernels: Sequence[tuple[str, float]] = (("mine", 50.
     passes = max(1, len(walls))
     members = tuple(member(place, name, [time] * passes, gpu) for place, (name, time) in enumerate(kernels))
     wall = Wall(walls, "nvtx", 50.0) if walls else None
-    return Side("timeline", (), members, passes, passes * len(members), False, wall)
+    report, diagnosis = recorded()
+    return Side("timeline", (report,), members, passes, passes * len(members), False, wall, diagnosis)
 
 
 def counted(*kernels: tuple[str, float], is_part: bool = False) -> Side:
-    return replace(timeline(kernels=kernels), kind="counters", is_part=is_part)
+    return replace(timeline(kernels=kernels), kind="counters", is_part=is_part, diagnosis=None)
 
 
 def run(name: str, side: Side | None = None, counters: Side | None = None, note: str = "") -> HistoryRun:
