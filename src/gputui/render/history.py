@@ -38,8 +38,8 @@ def history_text(h: History, words: Wording, *, ascii: bool = False) -> Iterable
     if h.runs:
         yield Text()
         yield _run_table(h, words)
-    for line in _remarks(h, words):
-        yield Text(safe(line))
+    remarks = [Text(safe(line)) for line in _remarks(h, words)]
+    yield from (Text(), *remarks) if remarks else ()
     for kind in _KINDS:
         rows = [row for row in h.groups if row.kind == kind]
         if rows and len(h.told) > 1:
