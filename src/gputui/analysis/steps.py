@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One iteration of the program's loop. ``done_ns`` is when the GPU has done its work too: after the end where the CPU
-    runs ahead."""
+    """One iteration of the program's loop. ``done_ns`` is when the GPU has done its work too: after the end where the
+    CPU runs ahead."""
 
     start_ns: int
     end_ns: int
