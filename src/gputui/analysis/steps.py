@@ -51,8 +51,9 @@ class Steps:
 
     @property
     def times_ns(self) -> tuple[int, ...]:
-        """What each steady step takes: from when the one before it was done."""
-        before = [self.steady[0].start_ns, *(step.done_ns for step in self.steady)]
+        """What each steady step takes: from when the one before it was done; the very first from its own start."""
+        begun = self.steps[self.warm_up - 1].done_ns if self.warm_up else self.steady[0].start_ns
+        before = [begun, *(step.done_ns for step in self.steady)]
         return tuple(max(1, step.done_ns - begun) for step, begun in zip(self.steady, before, strict=False))
 
     @property

@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -28,22 +29,39 @@ def sample(name: str) -> Side:
 
 
 def by_step(name: str) -> tuple[list[int], list[int], list[int]]:
-    """Per steady step its launches, their time and its length: a join of the export's own tables."""
+    """Per step its launches, their time and its length: a join of the export's own tables.
+
+    The length is from when the GPU was done with the step before: not before this one begins on the CPU, and never
+    before all that the thread of the steps launched in it has run."""
     path = (SAMPLES / f"timeline_{name}").resolve()
     with sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True) as file:
-        starts = file.execute("SELECT start, end FROM NVTX_EVENTS WHERE text LIKE 'step %' ORDER BY start").fetchall()
+        starts = file.execute(
+            "SELECT start, end, globalTid FROM NVTX_EVENTS WHERE text LIKE 'step %' ORDER BY start"
+        ).fetchall()
+        ends_on_gpu = file.execute(
+            " UNION ALL ".join(
+                f"SELECT call.start, call.end, call.globalTid, work.end FROM CUPTI_ACTIVITY_KIND_{kind} work"
+                " JOIN CUPTI_ACTIVITY_KIND_RUNTIME call USING (correlationId)"
+                for kind in ("KERNEL", "MEMCPY", "MEMSET")
+            )
+        ).fetchall()
         kernels = file.execute(
             "SELECT call.start, kernel.end - kernel.start FROM CUPTI_ACTIVITY_KIND_KERNEL kernel"
             " JOIN CUPTI_ACTIVITY_KIND_RUNTIME call USING (correlationId)"
         ).fetchall()
-    borders = [start for start, _ in starts]
+    borders = [start for start, *_ in starts]
     ends = [*borders[1:], starts[-1][1]]
+    done = [borders[0]]
+    for (start, end, thread), least in zip(starts, ends, strict=True):
+        mine = [
+            work for began, ended, caller, work in ends_on_gpu if caller == thread and start <= began and ended <= end
+        ]
+        done.append(max([least, done[-1], *mine]))
     steps = [
         [time for launch, time in kernels if start <= launch < end] for start, end in zip(borders, ends, strict=True)
     ]
-    return [len(step) for step in steps], [sum(step) for step in steps], [
-        end - start for start, end in zip(borders, ends, strict=True)
-    ]  # fmt: skip
+    lengths = [end - start for start, end in pairwise(done)]
+    return [len(step) for step in steps], [sum(step) for step in steps], lengths
 
 
 @pytest.mark.parametrize(("name", "warm_up"), [("wasteful.sqlite", 1), ("tuned.sqlite", 0)])
@@ -53,9 +71,7 @@ def test_steady_steps_have_the_sums_of_the_exports_tables(name: str, warm_up: in
     assert set(launches) == {len(side.members)}
     assert [sum(member.durations_ns[place] for member in side.members) for place in range(side.passes)] == times
     assert side.wall is not None
-    # The last step ends with its GPU work, which may be after its range.
-    assert list(side.wall.durations_ns[:-1]) == lengths[:-1]
-    assert lengths[-1] <= side.wall.durations_ns[-1] < 1.2 * lengths[-1]
+    assert list(side.wall.durations_ns) == lengths
     assert side.launches == sum(launches)
 
 

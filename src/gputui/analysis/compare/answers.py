@@ -26,7 +26,8 @@ from gputui.analysis.compare.model import (
     Trend,
     Wall,
 )
-from gputui.analysis.compare.timelines import begun_alike, same_steps, timeline_cautions
+from gputui.analysis.compare.sides import begun_alike
+from gputui.analysis.compare.timelines import same_steps, timeline_cautions
 from gputui.analysis.compare.timing import CLOCKS_DIFFER, clock_ratios, noise_of, time_change
 from gputui.errors import GputuiError
 

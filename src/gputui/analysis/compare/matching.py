@@ -30,6 +30,8 @@ _SAME_FLOPS = 0.1
 """Counted operations of the same work differ by less: tiles overlap the edges of a matrix differently."""
 _EPILOGUE = re.compile(r"bias|gelu|relu|silu|epilogue|activation", re.IGNORECASE)
 _READ_OF_A_NAME = 200
+Table = npt.NDArray[np.float32]
+
 _MOST_CELLS = 25_000_000
 """Of the table that the two sequences span: 100 MB."""
 
@@ -166,11 +168,8 @@ def _align(ours: Sequence[Token], theirs: Sequence[Token]) -> list[tuple[int, in
     """The pairs of places, in order, with the largest sum of likeness (the method of Needleman and Wunsch, 1970)."""
     if not (ours and theirs):
         return []
-    alike = _table(ours, theirs)
-    best = np.zeros((len(ours) + 1, len(theirs) + 1), dtype=np.float32)
-    for i, row in enumerate(alike):
-        paired = np.where(row >= _LEAST, best[i, :-1] + row, 0)
-        best[i + 1, 1:] = np.maximum.accumulate(np.maximum(best[i, 1:], paired))
+    alike = likeness_table([token[0] for token in ours], [token[0] for token in theirs])
+    best = _best(alike)
     found = []
     i, j = len(ours), len(theirs)
     while i and j:
@@ -185,21 +184,34 @@ def _align(ours: Sequence[Token], theirs: Sequence[Token]) -> list[tuple[int, in
     return found[::-1]
 
 
-def _table(ours: Sequence[Token], theirs: Sequence[Token]) -> npt.NDArray[np.float32]:
+def in_order(alike: Table) -> float:
+    """The largest sum of likeness of pairs that keep the order, of a table as ``likeness_table`` gives it."""
+    return float(_best(alike)[-1, -1])
+
+
+def _best(alike: Table) -> Table:
+    """The largest sum up to each pair of places."""
+    best = np.zeros((alike.shape[0] + 1, alike.shape[1] + 1), dtype=np.float32)
+    for i, row in enumerate(alike):
+        paired = np.where(row >= _LEAST, best[i, :-1] + row, 0)
+        best[i + 1, 1:] = np.maximum.accumulate(np.maximum(best[i, 1:], paired))
+    return best
+
+
+def likeness_table(ours: Sequence[Member], theirs: Sequence[Member]) -> Table:
     """The likeness of each with each; worked out once for launches that are the same to it."""
     rows, row_kinds = _kinds(ours)
     columns, column_kinds = _kinds(theirs)
     small = np.array([[likeness(one, other) for other in column_kinds] for one in row_kinds], dtype=np.float32)
-    found: npt.NDArray[np.float32] = small[np.ix_(rows, columns)]
+    found: Table = small[np.ix_(rows, columns)]
     return found
 
 
-def _kinds(tokens: Sequence[Token]) -> tuple[list[int], list[Member]]:
+def _kinds(members: Sequence[Member]) -> tuple[list[int], list[Member]]:
     places: dict[tuple[object, ...], int] = {}
     kinds: list[Member] = []
     which = []
-    for token in tokens:
-        member = token[0]
+    for member in members:
         kind = (member.key, member.op, member.kernel.grid, member.kernel.block, flops_of(member))
         if kind not in places:
             places[kind] = len(kinds)

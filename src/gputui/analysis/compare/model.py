@@ -213,6 +213,7 @@ class Side:
     """One side. ``members`` are what one pass launches, ``passes`` how often that was done; ``launches`` counts all.
 
     ``is_part`` says that the report was told to leave launches out, so that what is missing need not be gone.
+    ``is_cyclic`` says that the first member need not be what the program does first: a pass may begin anywhere.
     ``wall`` and ``diagnosis`` are of a timeline.
     """
 
@@ -222,6 +223,7 @@ class Side:
     passes: int
     launches: int
     is_part: bool
+    is_cyclic: bool = False
     wall: Wall | None = None
     diagnosis: TimelineDiagnosis | None = None
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from gputui.analysis.compare.matching import in_order, likeness_table
 from gputui.analysis.compare.model import Member, Side
 from gputui.analysis.links import normalised
 from gputui.analysis.neighbours import Launches
@@ -33,17 +37,29 @@ def counters_side(
         for diagnosis in diagnoses
         if (keep is None or keep(diagnosis.kernel)) and not _is_cut_off(diagnosis.kernel)
     ]
-    period = _period([(normalised(one.kernel.demangled), one.kernel.grid, one.kernel.block) for one in chosen])
+    is_part = any(_is_part(report) for report, _ in reports)
+    period = _period(
+        [(normalised(one.kernel.demangled), one.kernel.grid, one.kernel.block, one.kernel.nvtx) for one in chosen],
+        least=_LEAST_REPEATED if is_part else None,
+    )
     passes = len(chosen) // period if period else 0
-    members = tuple(_member(place, chosen[place : passes * period : period]) for place in range(period))
+    # Of a window of the launches the last pass may be no whole one: it tells its launches once more.
+    end = len(chosen) if is_part else passes * period
+    members = tuple(_member(place, chosen[place:end:period]) for place in range(period))
     return Side(
         kind="counters",
         reports=tuple(report for report, _ in reports),
         members=members,
         passes=passes,
         launches=len(chosen),
-        is_part=any(_is_part(report) for report, _ in reports),
+        is_part=is_part,
+        is_cyclic=is_part and period < len(chosen),
     )
+
+
+_LEAST_REPEATED = 2
+"""So many launches at the end of a window that are those at its beginning: there a pass is over. One alone may be
+one of several in a pass."""
 
 
 def _is_cut_off(kernel: Kernel) -> bool:
@@ -55,13 +71,15 @@ def _is_part(report: Report) -> bool:
     return Launches(report.kernels, report.session).filtered or _COUNTED.search(command) is not None
 
 
-def _period(keys: Sequence[object]) -> int:
-    """After how many launches everything repeats, to the end of the last pass; all of them where nothing does.
+def _period(keys: Sequence[object], least: int | None) -> int:
+    """After how many launches everything repeats, to the end; all of them where nothing does.
 
-    A last pass that is not whole does not count.
+    A whole pass must be repeated, or ``least`` launches.
     """
     count = len(keys)
-    for period in range(1, count // 2 + 1):
+    for period in range(1, count):
+        if count - period < (period if least is None else min(least, period)):
+            break
         if all(keys[place] == keys[place - period] for place in range(period, count)):
             return period
     return count
@@ -80,3 +98,30 @@ def _member(place: int, launches: Sequence[Diagnosis]) -> Member:
         durations_ns=known if len(known) == len(durations) else (),
         diagnoses=tuple(launches),
     )
+
+
+# ------------------------------------------------------------------ where a pass begins
+
+_MOST_TRIED = 48
+
+
+def begun_alike(base: Side, new: Side) -> tuple[Side, Side]:
+    """Both sides turned so that their passes begin with the same work, where they may begin anywhere.
+
+    Of the ways to begin with two launches that are much alike the one by which most is alike in order.
+    """
+    if not (base.is_cyclic or new.is_cyclic) or not (base.members and new.members):
+        return base, new
+    table = likeness_table(base.members, new.members)
+    firsts = range(len(base.members)) if base.is_cyclic else (0,)
+    others = range(len(new.members)) if new.is_cyclic else (0,)
+    tries = sorted(((i, j) for i in firsts for j in others), key=lambda one: -table[one])[:_MOST_TRIED]
+    i, j = max(tries, key=lambda one: in_order(np.roll(table, (-one[0], -one[1]), (0, 1))))
+    return _turned(base, i), _turned(new, j)
+
+
+def _turned(side: Side, first: int) -> Side:
+    if not first:
+        return side
+    members = [*side.members[first:], *side.members[:first]]
+    return replace(side, members=tuple(replace(member, place=place) for place, member in enumerate(members)))

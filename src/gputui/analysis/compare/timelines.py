@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -85,6 +83,7 @@ def timeline_side(
         passes=len(kept),
         launches=round(len(kept) * sum(member.count for member in members)),
         is_part=False,
+        is_cyclic=steps is not None and steps.source == "kernels",
         wall=_wall(facts, gpu, rows, pass_of, kept, steps, is_whole=kernel is None and nvtx is None),
         diagnosis=diagnosis,
     )
@@ -99,7 +98,10 @@ def _steady(diagnosis: TimelineDiagnosis) -> Steps | None:
     if steps is None:
         return None
     inside = [one for one in steps.steady if one.start_ns >= window.start_ns and one.end_ns <= window.end_ns]
-    return Steps(tuple(inside or steps.steady)[-_MOST_PASSES:], steps.source, steps.label, 0)
+    chosen = (inside or steps.steady)[-_MOST_PASSES:]
+    first = steps.steps.index(chosen[0])
+    # What comes before tells when the first of them began.
+    return Steps(steps.steps[: first + len(chosen)], steps.source, steps.label, first)
 
 
 def _by_pass(facts: TimelineFacts, rows: Rows, steps: Steps | None) -> tuple[Rows, Rows]:
@@ -114,9 +116,9 @@ def _by_pass(facts: TimelineFacts, rows: Rows, steps: Steps | None) -> tuple[Row
     rows, time = rows[order], time[order]
     if steps is None:
         return rows, np.zeros(len(rows), dtype=np.int64)
-    borders = np.array([*(one.start_ns for one in steps.steps), steps.steps[-1].end_ns])
+    borders = np.array([*(one.start_ns for one in steps.steady), steps.steady[-1].end_ns])
     place = np.searchsorted(borders, time, side="right") - 1
-    inside = (place >= 0) & (place < len(steps.steps))
+    inside = (place >= 0) & (place < len(steps.steady))
     return rows[inside], place[inside]
 
 
@@ -148,7 +150,7 @@ def _wall(
     ops = facts.timeline.ops
     worked = facts.busy[gpu] if is_whole else Intervals.union(ops.start[rows], ops.end[rows])
     if steps is not None and is_whole:
-        end = np.array([one.done_ns for one in steps.steps])
+        end = np.array([one.done_ns for one in steps.steady])
         start = end - np.array(steps.times_ns)
     else:
         size = int(pass_of.max()) + 1
@@ -273,36 +275,6 @@ class _Members:
 
 
 # ------------------------------------------------------------------ two of them
-
-
-def begun_alike(base: Side, new: Side) -> tuple[Side, Side]:
-    """Steps found in the kernels begin anywhere in the program's loop: turned so that both sides begin alike.
-
-    A kernel that each side launches once a step tells how far.
-    """
-    cyclic = [side.wall is not None and side.wall.source == "kernels" for side in (base, new)]
-    ours, theirs = (_once_a_pass(side) for side in (base, new))
-    both = ours.keys() & theirs.keys()
-    if not any(cyclic) or not both:
-        return base, new
-    if all(cyclic):
-        pivot = min(both)
-        return _turned(base, ours[pivot]), _turned(new, theirs[pivot])
-    if cyclic[0]:
-        new, base = begun_alike(new, base)
-        return base, new
-    pivot = min(both, key=ours.__getitem__)
-    return base, _turned(new, theirs[pivot] - round(ours[pivot] * len(new.members) / len(base.members)))
-
-
-def _once_a_pass(side: Side) -> dict[str, int]:
-    counts = Counter(member.key.function for member in side.members)
-    return {member.key.function: member.place for member in side.members if counts[member.key.function] == 1}
-
-
-def _turned(side: Side, first: int) -> Side:
-    members = [side.members[(first + place) % len(side.members)] for place in range(len(side.members))]
-    return replace(side, members=tuple(replace(member, place=place) for place, member in enumerate(members)))
 
 
 def same_steps(base: Side, new: Side, matches: Sequence[Match], works: Sequence[bool | None]) -> bool | None:
