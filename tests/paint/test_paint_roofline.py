@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from gputui.analysis.roofline import MemoryLevel, Point, Roof
 from gputui.paint.grid import Picture
-from gputui.paint.roofline import Chart, draw
+from gputui.paint.roofline import Arrow, Chart, draw, legend
 
 DRAM = Roof("dram", "memory", 4.8e12, "report")
 L2 = Roof("l2", "memory", 1.2e13, "report")
@@ -309,3 +309,221 @@ def test_labels_never_overlap_each_other_or_marks(seed: int) -> None:
     bare = draw(Chart(ROOFS, tuple(replace(each, name="") for each in points), 0), picture.width, picture.height)
     for role in ("mark", "mark-selected"):
         assert cells_of(picture, role) == cells_of(bare, role)  # no name has hidden a mark
+
+
+def test_the_whole_chart_with_arrows() -> None:
+    chart = Chart(
+        (DRAM, FP32),
+        (),
+        arrows=(
+            Arrow(point(0, 0.61, 1.7e11, name="adamw"), point(0, 0.61, 2.7e12, name="fused", duration_ns=1.2e6)),
+            Arrow(
+                point(1, 8, 1.9e12, name="softmax"),
+                point(4, 100, 4e13, name="flash", duration_ns=4e5),
+                is_selected=True,
+            ),
+            Arrow(point(2, 0.03, 2.2e10, name="dropout"), None),
+            Arrow(None, point(3, 90, 3e10, name="cast", duration_ns=None)),
+        ),
+    )
+    assert draw(chart, 60, 16).text() == WHOLE_ARROWS
+    assert draw(chart, 60, 16, ascii=True).text() == WHOLE_ARROWS_ASCII
+
+
+WHOLE_ARROWS = """\
+FLOP/s                                             fp32 67 T
+100 T ┤                                ⣀⠤⠤⠤⠤⠤⠤⠤⠤⠤⠤⠤⠤⠤⠤⠤⠤⠤⠤⠤⠤
+      │                             ⡠⠔⠊        ⢀↗◆ flash
+      │                         ⢀⡠⠔⠉        ⢀⠤⠊⠁
+ 10 T ┤                      ⢀⠤⠒⠁        ⢀⠤⠊⠁
+      │     DRAM 4.8 TB/s ⣀⠔⠊⠁        ⢀⠤⠊⠁
+      │               ⢀⡠⠔● fused     ◇⠁
+  1 T ┤            ⢀⡠⠒⠁  ↑
+      │         ⣀⠤⠊⠁     ⡂
+      │      ⡠⠔⠊         ○
+100 G ┤  ⢀⡠⠒⠉
+      │⠤⠊⠁
+      │     ○ dropout 1 ms                      ● cast
+ 10 G ┤
+      └┬─────────┬──────────┬─────────┬──── FLOP/byte ─────┬
+      0.01      0.1         1         10        100     1000"""
+WHOLE_ARROWS_ASCII = """\
+FLOP/s                                             fp32 67 T
+100 T +                                _--------------------
+      |                             ..'        _># flash
+      |                         _..'        _.''
+ 10 T +                      _.-'        _.''
+      |     DRAM 4.8 TB/s _.''        _.''
+      |               _..@ fused     x'
+  1 T +            _.-'  ^
+      |         _.''     .
+      |      ..'         o
+100 G +  _.-'
+      |.''
+      |     o dropout 1 ms                      @ cast
+ 10 G +
+      ++---------+----------+---------+---- FLOP/byte -----+
+      0.01      0.1         1         10        100     1000"""
+
+
+# With these on 87 x 23 cells a decade is 40 dots wide and 20 high (see the hand arithmetic above): half a decade of
+# FLOP/byte is as long as one of FLOP/s. In ASCII a slanted head points to its side.
+HOLD_THE_AXES = (point(8, 1, 2e10), point(9, 100, 2e10))
+DIRECTIONS = [
+    (0.5, 0, "→", ">"),
+    (0.5, 1, "↗", ">"),
+    (0, 1, "↑", "^"),
+    (-0.5, 1, "↖", "<"),
+    (-0.5, 0, "←", "<"),
+    (-0.5, -1, "↙", "<"),
+    (0, -1, "↓", "v"),
+    (0.5, -1, "↘", ">"),
+    (0.5, 0.3, "→", ">"),  # 17 degrees
+    (0.5, 0.6, "↗", ">"),  # 31 degrees
+    (0.3, 1, "↗", ">"),  # 59 degrees
+    (0.15, 1, "↑", "^"),  # 73 degrees
+]
+
+
+@pytest.mark.parametrize(("right", "up", "head", "ascii_head"), DIRECTIONS)
+@pytest.mark.parametrize("is_selected", [False, True])
+def test_the_head_points_where_the_kernel_went(
+    right: float, up: float, head: str, ascii_head: str, is_selected: bool
+) -> None:
+    arrow = Arrow(point(0, 20, 7e11), point(0, 20 * 10**right, 7e11 * 10**up), is_selected)
+    chart = Chart((DRAM, FP32), HOLD_THE_AXES, arrows=(arrow,))
+    suffix = "-selected" if is_selected else ""
+    for ascii, glyph in ((False, head), (True, ascii_head)):
+        picture = draw(chart, 87, 23, ascii=ascii)
+        [before] = cells_of(picture, f"mark-before{suffix}")
+        [after] = cells_of(picture, f"mark-after{suffix}")
+        line = cells_of(picture, f"arrow{suffix}")
+        beside = [(col, row) for col, row in line if max(abs(col - after[0]), abs(row - after[1])) == 1]
+        assert glyph in [picture.lines()[row][col] for col, row in beside]
+        for axis in (0, 1):  # the arrow lies between its ends
+            low, high = sorted((before[axis], after[axis]))
+            assert all(low <= cell[axis] <= high for cell in line)
+
+
+def test_before_is_hollow_and_after_is_filled() -> None:
+    arrows = (
+        Arrow(point(0, 1, 1e11), point(0, 1, 1e12)),
+        Arrow(point(1, 100, 1e11), point(1, 100, 1e12), is_selected=True),
+    )
+    for ascii, signs in ((False, ["○", "●", "◇", "◆"]), (True, ["o", "@", "x", "#"])):
+        picture = draw(Chart(ROOFS, (), arrows=arrows), 80, 24, ascii=ascii)
+        roles = ("mark-before", "mark-after", "mark-before-selected", "mark-after-selected")
+        assert [texts(picture, role) for role in roles] == [[sign] for sign in signs]
+
+
+def test_a_kernel_that_stayed_is_one_mark_without_a_line() -> None:
+    picture = draw(Chart(ROOFS, (), arrows=(Arrow(point(0, 10, 1e12), point(0, 10.01, 1.001e12)),)), 80, 24)
+    assert texts(picture, "mark-after") == ["●"]
+    assert texts(picture, "mark-before") == texts(picture, "arrow") == []
+
+
+def test_between_ends_side_by_side_is_no_room_for_a_head() -> None:
+    # A cell is 1/20 of a decade.
+    arrow = Arrow(point(0, 20, 1e12), point(0, 20 * 10**0.05, 1e12))
+    picture = draw(Chart((DRAM, FP32), HOLD_THE_AXES, arrows=(arrow,)), 87, 23)
+    [(before, _)], [(after, _)] = cells_of(picture, "mark-before"), cells_of(picture, "mark-after")
+    assert after - before == 1
+    assert texts(picture, "arrow") == []
+
+
+@pytest.mark.parametrize("missing", [None, *(point(0, bad, 1e12) for bad in (0.0, -1.0, math.nan, math.inf))])
+def test_where_one_end_is_missing_the_other_stands_alone(missing: Point | None) -> None:
+    there = point(0, 10, 1e12, name="there")
+    gone = draw(Chart(ROOFS, (), arrows=(Arrow(there, missing),)), 80, 24)
+    new = draw(Chart(ROOFS, (), arrows=(Arrow(missing, there),)), 80, 24)
+    roles = ("mark-before", "mark-after", "arrow", "label")
+    assert [texts(gone, role) for role in roles] == [["○"], [], [], ["there 1 ms"]]
+    assert [texts(new, role) for role in roles] == [[], ["●"], [], ["there 1 ms"]]
+    neither = draw(Chart(ROOFS, (), arrows=(Arrow(missing, missing),)), 80, 24)
+    assert neither == draw(Chart(ROOFS, ()), 80, 24)
+
+
+def test_a_kernel_is_named_once_where_it_stands() -> None:
+    arrow = Arrow(point(0, 1, 1e11, name="was"), point(0, 100, 1e11, name="is", duration_ns=2e6))
+    assert texts(draw(Chart(ROOFS, (), arrows=(arrow,)), 80, 24), "label") == ["is 2 ms"]
+    lit = draw(Chart(ROOFS, (), arrows=(replace(arrow, is_selected=True),)), 80, 24)
+    assert texts(lit, "label-selected") == ["is 2 ms"]
+    assert texts(lit, "label") == []
+
+
+@pytest.mark.parametrize("is_selected", [False, True])
+def test_a_name_keeps_away_from_where_another_kernel_stood(is_selected: bool) -> None:
+    # 8 columns to the right, where the name would just fit.
+    other = Arrow(point(1, 20 * 10**0.4, 1e12, name=""), None)
+    arrow = Arrow(None, point(0, 20, 1e12, name="fused", duration_ns=None), is_selected)
+    suffix = "-selected" if is_selected else ""
+    for arrows, is_right in (((arrow,), True), ((arrow, other), False)):
+        picture = draw(Chart((DRAM, FP32), HOLD_THE_AXES, arrows=arrows), 87, 23)
+        [(mark, _)] = cells_of(picture, f"mark-after{suffix}")
+        row = next(line for line in picture.lines() if "fused" in line)
+        assert (row.index("fused") > mark) == is_right
+
+
+def test_the_axes_reach_to_both_ends_of_an_arrow() -> None:
+    arrow = Arrow(point(0, 2e-5, 1e12), point(0, 2e5, 2e8))
+    labels = [label.strip() for label in texts(draw(Chart(ROOFS, (), arrows=(arrow,)), 150, 40), "axis-label")]
+    assert {"100 M", "1e-5", "1e6"} <= set(labels)
+
+
+@pytest.mark.parametrize("lit_is_first", [False, True])
+def test_the_selected_arrow_lies_on_top(lit_is_first: bool) -> None:
+    # A cross whose shafts share a cell, and ends that all share theirs.
+    low, high = point(0, 1, 1e12), point(0, 100, 1e12)
+    lit, other = Arrow(low, high, is_selected=True), Arrow(point(1, 10, 1e11), point(1, 10, 1e13))
+    pair = (lit, other) if lit_is_first else (other, lit)
+    picture = draw(Chart((DRAM, FP32), (), arrows=pair), 87, 23)
+    line = cells_of(picture, "arrow-selected")
+    assert [col for col, _ in line] == list(range(line[0][0], line[-1][0] + 1))
+    same = Arrow(low, high)
+    picture = draw(Chart((DRAM, FP32), (), arrows=(lit, same) if lit_is_first else (same, lit)), 87, 23)
+    assert [texts(picture, role) for role in ("mark-before", "mark-after", "arrow")] == [[], [], []]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_names_and_heads_hide_no_mark_of_an_arrow(seed: int) -> None:
+    rng = random.Random(seed)
+
+    def end(i: int) -> Point:
+        return point(i, 10 ** rng.uniform(-2, 3), 10 ** rng.uniform(10, 14.9), name=f"kernel_{i}_end", duration_ns=None)
+
+    arrows = tuple(Arrow(end(i), end(i), is_selected=i == 3) for i in range(12))
+    for ascii in (False, True):
+        picture = draw(Chart(ROOFS, (), arrows=arrows), rng.randint(60, 140), rng.randint(16, 40), ascii=ascii)
+        names = {f"kernel_{i}_end" for i in range(12)}
+        assert set(texts(picture, "label")) <= names - {"kernel_3_end"}
+        assert texts(picture, "label-selected") in ([], ["kernel_3_end"])
+        # The same ends without lines, heads and names stand in the same cells.
+        ends = tuple(
+            half
+            for each in arrows
+            if each.before and each.after
+            for half in (
+                replace(each, after=None, before=replace(each.before, name="")),
+                replace(each, before=None, after=replace(each.after, name="")),
+            )
+        )
+        bare = draw(Chart(ROOFS, (), arrows=ends), picture.width, picture.height, ascii=ascii)
+        for role in ("mark-before", "mark-after", "mark-before-selected", "mark-after-selected"):
+            assert cells_of(picture, role) == cells_of(bare, role)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_hostile_arrows_in_any_size_fill_their_rows_exactly(seed: int) -> None:
+    rng = random.Random(seed)
+    for _ in range(25):
+        chart, ends = random_chart(rng), [None, *random_chart(rng).points]
+        arrows = [Arrow(rng.choice(ends), rng.choice(ends), rng.random() < 0.2) for _ in range(rng.choice((1, 3, 30)))]
+        width, height, ascii = rng.randint(0, 200), rng.randint(0, 60), rng.random() < 0.5
+        picture = draw(replace(chart, arrows=tuple(arrows)), width, height, ascii=ascii)
+        assert [cell_len(line) for line in picture.lines()] == [width] * height
+        assert picture.text().isascii() or not ascii
+
+
+def test_the_legend_shows_the_marks_with_the_words_given() -> None:
+    assert "".join(text for text, _ in legend("前", "後")) == "○ 前 → ● 後"
+    assert "".join(text for text, _ in legend("before", "after", ascii=True)) == "o before > @ after"

@@ -1,5 +1,7 @@
 """The roofline chart: memory roofs as slopes, compute roofs as flat lines, kernels as marks, on two logarithmic axes.
 
+With two sets of kernels, an arrow leads from the hollow mark where a kernel stood to the filled one where it stands.
+
 Words that depend on the language come in with the `Chart`; this module only places them.
 """
 
@@ -12,7 +14,7 @@ from typing import TypeGuard
 
 from gputui import units
 from gputui.analysis.roofline import Point, Roof
-from gputui.paint.grid import Canvas, Picture, printable, shorten, width_of
+from gputui.paint.grid import Canvas, Picture, Segment, printable, shorten, width_of
 
 LARGE_SHARE = 0.10
 """From this share of the time on a kernel gets the large mark."""
@@ -26,12 +28,26 @@ _PREFIXES = ("", "k", "M", "G", "T", "P", "E")
 
 
 @dataclass(frozen=True, slots=True)
+class Arrow:
+    """From where a kernel stood to where it stands: points of the base and of the new report.
+
+    One end may be ``None``: a kernel that is gone, or new. Where one replaced several, ``before`` is their combined
+    point. ``is_selected`` lights the arrow.
+    """
+
+    before: Point | None
+    after: Point | None
+    is_selected: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Chart:
     """What a roofline chart shows.
 
     ``points`` holds the kernels' DRAM points and any other level of the selected kernel, which is named by its index.
     Sizes of marks are shares of ``total_ns``, or of the points' own sum. ``roof_names`` maps a roof's id to the name
-    to print; ``gap_label`` is what stands beside the selected kernel's gap, by itself the percentage.
+    to print; ``gap_label`` is what stands beside the selected kernel's gap, by itself the percentage. ``arrows`` stand
+    beside the points: a kernel that has an arrow needs no point of its own.
     """
 
     roofs: tuple[Roof, ...]
@@ -42,6 +58,7 @@ class Chart:
     gap_label: str | None = None
     x_label: str = "FLOP/byte"
     y_label: str = "FLOP/s"
+    arrows: tuple[Arrow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +74,16 @@ class _Glyphs:
     x_tick: str
     y_line: str
     y_tick: str
+    before: str
+    after: str
+    selected_before: str
+    heads: str
+    """From the one that points right on, counterclockwise."""
 
 
-_UNICODE = _Glyphs("●", "•", "·", "◆", "◇", "┊", "└", "─", "┬", "│", "┤")
-_ASCII = _Glyphs("O", "o", ".", "#", "x", ":", "+", "-", "+", "|", "+")
+_UNICODE = _Glyphs("●", "•", "·", "◆", "◇", "┊", "└", "─", "┬", "│", "┤", "○", "●", "◇", "→↗↑↖←↙↓↘")
+# A slanted head would be "/" both up and down.
+_ASCII = _Glyphs("O", "o", ".", "#", "x", ":", "+", "-", "+", "|", "+", "o", "@", "x", ">>^<<<v>")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +106,16 @@ class _Mark:
     col: int
     row: int
     share: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Shift:
+    """An arrow as drawn. ``named`` is the mark that the kernel's name stands at: where it stands, or last stood."""
+
+    before: _Mark | None
+    after: _Mark | None
+    named: _Mark
+    is_selected: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +157,10 @@ def draw(chart: Chart, width: int, height: int, *, ascii: bool = False) -> Pictu
     points = [
         point
         for point in chart.points
-        if _is_drawable(point.intensity)
-        and _is_drawable(point.flop_per_s)
-        and (point.level == "dram" or point.kernel == chart.selected)
+        if _has_place(point) and (point.level == "dram" or point.kernel == chart.selected)
     ]
-    plot = _lay_out(canvas, roofs, points)
+    ends = [end for arrow in chart.arrows for end in (arrow.before, arrow.after) if _has_place(end)]
+    plot = _lay_out(canvas, roofs, [*points, *ends])
     _draw_axes(canvas, chart, plot, glyphs)
     lines = _roof_lines(roofs, plot, ascii=ascii)
     for line in lines:
@@ -137,19 +169,43 @@ def draw(chart: Chart, width: int, height: int, *, ascii: bool = False) -> Pictu
     marks = _marks(chart, points, plot)
     for mark in marks:
         canvas.put(mark.col, mark.row, *_glyph_and_role(mark, chart.selected, glyphs))
+    shifts = _shifts(chart.arrows, plot)
+    _draw_shifts(canvas, shifts, glyphs)
     for mark in reversed(marks):
         if mark.point.level != "dram":
             places = [(mark.col + 1, mark.row), *_beside(mark, 2, plot)]
             canvas.label(mark.point.level.upper(), "mark-level", places)
         elif mark.point.kernel == chart.selected:
             _draw_selected(canvas, chart, roofs, mark, plot, glyphs)
-    _draw_names(canvas, chart, marks, plot)
+    crowd = _Crowd([*marks, *_ends(shifts)], canvas.width, canvas.height)
+    for shift in shifts:
+        if shift.is_selected:
+            _draw_selected_name(canvas, shift.named, plot, crowd)
+    named = [shift.named for shift in reversed(shifts) if not shift.is_selected]
+    named += [mark for mark in reversed(marks) if mark.point.kernel != chart.selected]
+    _draw_names(canvas, named, crowd, plot)
     _draw_roof_names(canvas, chart, lines, plot)
     return canvas.picture()
 
 
+def legend(before: str, after: str, *, ascii: bool = False) -> tuple[Segment, ...]:
+    """What the arrows' marks mean, in the two words given."""
+    glyphs = _ASCII if ascii else _UNICODE
+    return (
+        (glyphs.before, "mark-before"),
+        (f" {printable(before, ascii=ascii)} ", "label"),
+        (glyphs.heads[0], "arrow"),
+        (f" {glyphs.after}", "mark-after"),
+        (f" {printable(after, ascii=ascii)}", "label"),
+    )
+
+
 def _is_drawable(value: float | None) -> TypeGuard[float]:
     return value is not None and math.isfinite(value) and value > 0
+
+
+def _has_place(point: Point | None) -> TypeGuard[Point]:
+    return point is not None and _is_drawable(point.intensity) and _is_drawable(point.flop_per_s)
 
 
 def _role_of(roof: Roof) -> str:
@@ -307,6 +363,63 @@ def _glyph_and_role(mark: _Mark, selected: int | None, glyphs: _Glyphs) -> tuple
     return glyphs.small, "mark-small"
 
 
+def _shifts(arrows: Iterable[Arrow], plot: _Plot) -> list[_Shift]:
+    """The arrows that have an end to draw, in the order to paint them: by time, the selected ones last."""
+
+    def mark(point: Point | None) -> _Mark | None:
+        return _Mark(point, *plot.cell(point.intensity, point.flop_per_s), None) if _has_place(point) else None
+
+    def order(shift: _Shift) -> tuple[bool, float]:
+        duration = shift.named.point.duration_ns
+        return shift.is_selected, duration if _is_drawable(duration) else 0.0
+
+    shifts = []
+    for arrow in arrows:
+        before, after = mark(arrow.before), mark(arrow.after)
+        named = after or before
+        if named:
+            shifts.append(_Shift(before, after, named, arrow.is_selected))
+    return sorted(shifts, key=order)
+
+
+def _ends(shifts: Iterable[_Shift]) -> list[_Mark]:
+    return [end for shift in shifts for end in (shift.before, shift.after) if end]
+
+
+def _draw_shifts(canvas: Canvas, shifts: Sequence[_Shift], glyphs: _Glyphs) -> None:
+    """The lines, then the marks over them, then the heads where no mark stands."""
+    heads = []
+    for shift in shifts:
+        before, after = shift.before, shift.after
+        if before and after and (before.col, before.row) != (after.col, after.row):
+            # From cell to cell, at the height where a level line's dots become "-" in ASCII.
+            path = 2 * before.col, 4 * before.row + 1, 2 * after.col, 4 * after.row + 1
+            role = "arrow-selected" if shift.is_selected else "arrow"
+            canvas.line(*path, role, dash=0 if shift.is_selected else 1)
+            heads.append((*_head(*path), role))
+    for is_selected in (False, True):
+        these = [shift for shift in shifts if shift.is_selected == is_selected]
+        hollow, filled = (glyphs.selected_before, glyphs.selected) if is_selected else (glyphs.before, glyphs.after)
+        suffix = "-selected" if is_selected else ""
+        # Where the two coincide, what counts is where the kernel stands.
+        for end in filter(None, (shift.before for shift in these)):
+            canvas.put(end.col, end.row, hollow, f"mark-before{suffix}")
+        for end in filter(None, (shift.after for shift in these)):
+            canvas.put(end.col, end.row, filled, f"mark-after{suffix}")
+    for col, row, turn, role in reversed(heads):
+        if not canvas.is_taken(col, row):
+            canvas.put(col, row, glyphs.heads[turn], role)
+
+
+def _head(x0: int, y0: int, x1: int, y1: int) -> tuple[int, int, int]:
+    """The last cell of a line, in dots, before the one that it ends in; and its direction in eighths of a turn."""
+    steps = max(abs(x1 - x0), abs(y1 - y0))
+    parts = (step / steps for step in range(steps - 1, -1, -1))
+    cells = ((round(x0 + (x1 - x0) * part) // 2, round(y0 + (y1 - y0) * part) // 4) for part in parts)
+    col, row = next(cell for cell in cells if cell != (x1 // 2, y1 // 4))
+    return col, row, round(math.atan2(y0 - y1, x1 - x0) / (math.pi / 4)) % 8
+
+
 def _fraction(point: Point) -> float | None:
     """The share of its roof that a point reaches, where it is known and makes sense."""
     return point.roof_fraction if _is_drawable(point.roof_fraction) else None
@@ -393,23 +506,26 @@ def _draw_selected(
             return
 
 
-def _draw_selected_name(canvas: Canvas, mark: _Mark, plot: _Plot) -> list[tuple[int, int]]:
-    """Write the name at almost any price; the answer is the place after it, or nothing where it was dropped."""
-    for over_lines in (False, True):
+def _draw_selected_name(canvas: Canvas, mark: _Mark, plot: _Plot, crowd: _Crowd | None = None) -> list[tuple[int, int]]:
+    """Write the name at almost any price, with a ``crowd`` rather over a line than where it reads as another mark's.
+
+    The answer is the place after it, or nothing where it was dropped.
+    """
+    for wary, over_lines in ((crowd, False), (crowd, True), (None, False), (None, True)):
         for text in _names(mark, canvas):
             cells = width_of(text)
             places = [*_beside(mark, cells, plot), (min(mark.col, canvas.width - cells), mark.row - 1)]
+            if wary:
+                places = [place for place in places if wary.is_plain(mark, *place, cells)]
             place = canvas.label(text, "label-selected", places, over_lines=over_lines)
             if place is not None:
                 return [(place[0] + cells + 2, place[1])]
     return []
 
 
-def _draw_names(canvas: Canvas, chart: Chart, marks: Sequence[_Mark], plot: _Plot) -> None:
-    """Names of the kernels that take the most time, no more of them than the eye can sort out."""
-    crowd = _Crowd(marks, canvas.width, canvas.height)
-    others = [mark for mark in reversed(marks) if mark.point.kernel != chart.selected]
-    for mark in others[: 1 + canvas.width * canvas.height // _CELLS_PER_NAME]:
+def _draw_names(canvas: Canvas, marks: Sequence[_Mark], crowd: _Crowd, plot: _Plot) -> None:
+    """Names of the first marks, no more of them than the eye can sort out."""
+    for mark in marks[: 1 + canvas.width * canvas.height // _CELLS_PER_NAME]:
         for text in _names(mark, canvas):
             cells = width_of(text)
             places = [place for place in _beside(mark, cells, plot) if crowd.is_plain(mark, *place, cells)]

@@ -27,6 +27,7 @@ ROLES = (
     "axis", "axis-label", "axis-title", "roof", "roof-memory", "roof-cache", "roof-label",
     "roof-memory-label", "roof-cache-label", "bar-empty", "dim",
     "mark", "mark-small", "mark-selected", "mark-level", "label", "label-selected", "gap", "gap-label",
+    "mark-before", "mark-before-selected", "mark-after", "mark-after-selected", "arrow", "arrow-selected",
 )  # fmt: skip
 
 
