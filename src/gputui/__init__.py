@@ -9,7 +9,11 @@ A timeline (``report.timeline``) is diagnosed as a whole:
 
 >>> gputui.diagnose(gputui.open_report("run.nsys-rep")).findings
 
-and the profilers are run by ``profile``; ``annotate`` marks ranges that both show:
+What a change did, from one report to another:
+
+>>> gputui.compare(report, gputui.open_report("after.ncu-rep")).time.outcome
+
+The profilers are run by ``profile``; ``annotate`` marks ranges that both show:
 
 >>> report = gputui.profile("train.py", tool="ncu", kernel="softmax")
 
@@ -33,6 +37,7 @@ __all__ = [
     "ToolMissingError",
     "__version__",
     "annotate",
+    "compare",
     "diagnose",
     "open_report",
     "profile",
@@ -40,7 +45,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from gputui.annotation import annotate
-    from gputui.api import diagnose
+    from gputui.api import compare, diagnose
     from gputui.errors import GputuiError
     from gputui.formats import open_report
     from gputui.run.profiling import (
@@ -55,6 +60,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "open_report": "gputui.formats",
     "diagnose": "gputui.api",
+    "compare": "gputui.api",
     "annotate": "gputui.annotation",
     "profile": "gputui.run.profiling",
     **{name: "gputui.run.profiling" for name in __all__ if name.endswith("Error")},

@@ -1,12 +1,14 @@
-"""The diagnosis as the Python API gives it: of a kernel, or of a whole report."""
+"""The diagnosis and the comparison as the Python API gives them."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, overload
 
 from gputui.model.kernel import Kernel
 
 if TYPE_CHECKING:
+    from gputui.analysis.compare.model import Comparison
     from gputui.analysis.engine import Diagnosis
     from gputui.analysis.timeline_diagnosis import TimelineDiagnosis
     from gputui.model.report import Report
@@ -35,3 +37,26 @@ def diagnose(subject: Kernel | Report) -> Diagnosis | TimelineDiagnosis | list[D
     from gputui.analysis.timeline_diagnosis import diagnose_timeline
 
     return diagnose_timeline(TimelineFacts(subject.timeline), subject.notices)
+
+
+def compare(
+    base: Report,
+    new: Report,
+    *,
+    kernel: str | None = None,
+    base_kernel: str | None = None,
+    new_kernel: str | None = None,
+    nvtx: str | None = None,
+    same_work: bool = False,
+) -> Comparison:
+    """What a change did, from the report before it to the one after it: two timelines, or two of Nsight Compute.
+
+    The regular expressions choose what is compared, as the options of ``gputui compare`` do: ``kernel`` on both sides,
+    ``base_kernel`` and ``new_kernel`` on one, ``nvtx`` in the paths ``outer/inner`` of NVTX ranges. ``same_work`` says
+    that both do the same work where the reports do not tell. Raises ``GputuiError`` where nothing can be compared.
+    """
+    from gputui.analysis.compare import Chosen, compare_reports
+
+    given = (base_kernel or kernel, new_kernel or kernel, nvtx)
+    chosen = Chosen(*(re.compile(one) if one is not None else None for one in given))
+    return compare_reports([base], [new], chosen, same_work=same_work)[0]

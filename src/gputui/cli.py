@@ -45,6 +45,12 @@ class ExplainFormat(str, Enum):
     markdown = "markdown"
 
 
+class CompareFormat(str, Enum):
+    text = "text"
+    json = "json"
+    markdown = "markdown"
+
+
 class ExportFormat(str, Enum):
     csv = "csv"
     json = "json"
@@ -142,8 +148,90 @@ def explain(
 ) -> None:
     """Say why a program or its kernels are slow and what to change next; several ranks of one job as one timeline."""
     # What is needed next loads while the reader's process works on the file.
-    Thread(target=_warm_up, args=(format,), daemon=True).start()
+    _warm_up("gputui.render.text" if format is ExplainFormat.text else "")
     _explain_all(paths, _choice(kernel, nvtx), format, level, _words(lang), ascii=ascii)
+
+
+@app.command()
+def compare(
+    base: Annotated[Path, typer.Argument(help="The report before, or its folder.", metavar="BASE", readable=False)],
+    new: Annotated[
+        Path | None, typer.Argument(help="The report after, or its folder.", metavar="NEW", readable=False)
+    ] = None,
+    kernel: KernelOption = None,
+    base_kernel: Annotated[str | None, typer.Option(help="Only these kernels of BASE.", metavar="RE")] = None,
+    new_kernel: Annotated[str | None, typer.Option(help="Only these kernels of NEW.", metavar="RE")] = None,
+    nvtx: NvtxOption = None,
+    pair: Annotated[
+        list[str] | None,
+        typer.Option(help="These kernels of BASE became those of NEW; may be repeated.", metavar="BASE_RE=NEW_RE"),
+    ] = None,
+    same_work: Annotated[
+        bool, typer.Option("--same-work", help="Both do the same work, where the reports do not tell.")
+    ] = False,
+    fail_if: Annotated[
+        str | None, typer.Option(help='Status 1 where this holds, such as "time > 1.05".', metavar="CONDITION")
+    ] = None,
+    open_: Annotated[bool, typer.Option("--open", help="Show it in the terminal UI.")] = False,
+    format: Annotated[CompareFormat, typer.Option(help="What to print.")] = CompareFormat.text,
+    level: LevelOption = None,
+    lang: LanguageOption = None,
+    ascii: AsciiOption = False,
+    no_mouse: MouseOption = False,
+) -> None:
+    """Say what a change did: tensor cores, DRAM traffic, fusion, time and how sure that is, and what to change next.
+
+    BASE and NEW are reports of one kind (Nsight Compute, or timelines), or folders whose reports belong together, such
+    as those of gputui run. A folder of runs alone is told as a history, then its first run against its last. With
+    --base-kernel and --new-kernel, BASE alone is enough.
+    """
+    _warm_up("gputui.render.compare_text" if format is CompareFormat.text else "")
+    from gputui import cli_compare
+    from gputui.analysis.compare import Chosen
+    from gputui.analysis.compare.condition import Condition
+    from gputui.terminal import can_draw, wants_ascii
+
+    both = _pattern("--kernel", kernel)
+    chosen = Chosen(
+        _pattern("--base-kernel", base_kernel) or both,
+        _pattern("--new-kernel", new_kernel) or both,
+        _pattern("--nvtx", nvtx),
+        tuple(cli_compare.pair(one, _pattern) for one in pair or ()),
+    )
+    condition = None if fail_if is None else Condition.parse(fail_if)
+    words = _words(lang)
+    reader: ReaderLevel | None = level.value if level else None
+    asked = cli_compare.asked(base, new, chosen)
+    if open_ and (chosen != Chosen() or condition or same_work):
+        raise GputuiError("--open", "shows whole reports", "Leave what chooses in them, and --fail-if, out")
+    if open_ and asked.base and asked.new and can_draw():
+        from gputui.cli_run import means
+        from gputui.run.folder import RUNS
+        from gputui.views.app import run
+
+        raise typer.Exit(
+            run(
+                [asked.base, asked.new],
+                language=words.language,
+                level=reader,
+                ascii=ascii or wants_ascii(),
+                mouse=not no_mouse,
+                compared=([asked.base], [asked.new]),
+                **means(Path(RUNS)),
+            )
+        )
+    with _cleaning_up(), cli_compare.found(asked, chosen, words, _say, same_work=same_work) as found:
+        if format is CompareFormat.json:
+            text = cli_compare.as_json(found, words)
+        elif format is CompareFormat.markdown:
+            text = cli_compare.as_markdown(found, words, reader)
+        else:
+            text = _plain(lambda ascii: cli_compare.as_text(found, words, reader, ascii=ascii), ascii=ascii)
+        _print(f"{text}\n")
+        failing = None if condition is None else cli_compare.failing(condition, found.comparisons)
+    if failing is not None:
+        _say(failing)
+        raise typer.Exit(EXIT_NO)
 
 
 @app.command()
@@ -420,14 +508,20 @@ def _exported_operations(report: Report, choice: _Choice, format: ExportFormat) 
     return int(chosen.sum()), (csv_parts if format is ExportFormat.csv else json_parts)(facts, chosen)
 
 
-def _warm_up(format: ExplainFormat) -> None:
+def _warm_up(printer: str) -> None:
+    """Load what is needed to explain, and what prints text, meanwhile."""
+    from importlib import import_module
+
     from gputui.analysis.engine import needed_names
 
-    needed_names()
-    if format is ExplainFormat.text:
-        import rich.console  # noqa: F401
+    def load() -> None:
+        needed_names()
+        if printer:
+            import rich.console  # noqa: F401
 
-        import gputui.render.text  # noqa: F401
+            import_module(printer)
+
+    Thread(target=load, daemon=True).start()
 
 
 def _words(language: Language | None) -> Wording:

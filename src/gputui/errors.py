@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 EXIT_NO = 1
-"""The answer is no: a profiler failed, a check found a blocker."""
+"""The answer is no: a profiler failed, a check found a blocker, a comparison is as ``--fail-if`` says."""
 EXIT_USAGE = 2
 """Wrong usage, or a file that cannot be read."""
 EXIT_INTERRUPTED = 130

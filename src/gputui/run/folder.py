@@ -142,7 +142,7 @@ class RunFolder:
         kept. Raises ``GputuiError`` where nothing can be written there."""
         now = _now()
         name = f"{now:%Y-%m-%d_%H-%M-%S}-{program_name(request.command)}"
-        with _writing(base):
+        with writing(base):
             base.mkdir(parents=True, exist_ok=True)
             path = _first_free(base, name, "", Path.mkdir)
             lock = _locked(path)
@@ -167,7 +167,7 @@ class RunFolder:
     def open(cls, path: Path) -> RunFolder:
         """A run to go on with. Raises ``GputuiError`` where there is none, or another gputui has it open."""
         read_record(path)
-        with _writing(path):
+        with writing(path):
             lock = _locked(path)
         return cls(path, read_record(path), lock)
 
@@ -218,7 +218,7 @@ class RunFolder:
 
     def adopt(self, draft: Path, name: str) -> Path:
         """Give a whole file of the run folder its final name; ``-2`` is added where that is taken."""
-        with _writing(self.path):
+        with writing(self.path):
 
             def link(place: Path) -> None:
                 try:
@@ -244,13 +244,18 @@ class RunFolder:
 
     def _write(self, record: RunRecord) -> None:
         text = json.dumps(msgspec.to_builtins(record), indent=2) + "\n"
-        with _writing(self.path):
+        with writing(self.path):
             keeper.replace(os.fsencode(self.path / _RECORD), text.encode())
         self.record = record
 
     def _append(self, name: str, text: str) -> None:
-        with _writing(self.path), (self.path / name).open("a", encoding="utf-8", errors="surrogateescape") as file:
+        with writing(self.path), (self.path / name).open("a", encoding="utf-8", errors="surrogateescape") as file:
             file.write(text)
+
+
+def run_of(report: Path) -> Path | None:
+    """The run folder that this is, or that a report lies in."""
+    return next((one for one in (report, report.parent) if os.path.isfile(one / _RECORD)), None)
 
 
 def read_record(path: Path) -> RunRecord:
@@ -414,7 +419,7 @@ def add_note(path: Path, text: str) -> Path:
     """
     read_record(path)
     notes = path / _NOTES
-    with _writing(path), notes.open("a", encoding="utf-8", errors="surrogateescape") as file:
+    with writing(path), notes.open("a", encoding="utf-8", errors="surrogateescape") as file:
         file.write(f"{text.strip()}\n")
     return notes
 
@@ -486,7 +491,8 @@ def _locked(path: Path) -> int:
 
 
 @contextmanager
-def _writing(path: Path) -> Iterator[None]:
+def writing(path: Path) -> Iterator[None]:
+    """Within, what cannot be written is a ``GputuiError`` about ``path``."""
     try:
         yield
     except OSError as error:

@@ -1,6 +1,7 @@
 """Two reports compared: what a change did, how sure that is, and what to change next."""
 
 from gputui.analysis.compare.answers import compare
+from gputui.analysis.compare.reports import Chosen, compare_reports
 from gputui.analysis.compare.sides import counters_side
 
-__all__ = ["compare", "counters_side"]
+__all__ = ["Chosen", "compare", "compare_reports", "counters_side"]

@@ -31,6 +31,7 @@ from gputui.errors import GputuiError
 
 if TYPE_CHECKING:
     from gputui.analysis.compare.timing import Noise
+    from gputui.model.report import Report
 
 _SAME_FLOPS = 0.1
 _LESS_TRAFFIC = 0.9
@@ -88,12 +89,16 @@ def _check(base: Side, new: Side) -> None:
             path = side.reports[0].path if side.reports else "a side"
             raise GputuiError(path, "holds no kernels to compare", "Choose others, or collect it again")
     if base.kind != new.kind:
-        timeline, counters = (base, new) if base.kind == "timeline" else (new, base)
-        raise GputuiError(
-            timeline.reports[0].path,
-            f"is a timeline, and {counters.reports[0].path} counts inside kernels",
-            "Compare two timelines, or two Nsight Compute reports",
-        )
+        raise kinds_differ(base.reports[0], new.reports[0])
+
+
+def kinds_differ(one: Report, other: Report) -> GputuiError:
+    timeline, counters = (one, other) if one.timeline is not None else (other, one)
+    return GputuiError(
+        timeline.path,
+        f"is a timeline, and {counters.path} counts inside kernels",
+        "Compare two timelines, or two Nsight Compute reports",
+    )
 
 
 def _in_order(members: Iterable[Member]) -> tuple[Member, ...]:
