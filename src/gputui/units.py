@@ -79,6 +79,11 @@ def flops(flop_per_s: float | None) -> str:
     return DASH if flop_per_s is None else _scaled(flop_per_s, "FLOP/s")
 
 
+def operations(count: float | None) -> str:
+    """``550 G``: how many of something there are, where there are very many."""
+    return DASH if count is None else _scaled(count, "")
+
+
 def hertz(value: float | None) -> str:
     return DASH if value is None else _scaled(value, "Hz")
 
@@ -108,6 +113,7 @@ BY_NAME: Mapping[str, Callable[[float | None], str]] = {
     "count": count,
     "num": number,
     "x": times,
+    "ops": operations,
 }
 """The formats a text may name: ``{dram_pct:pct}``."""
 

@@ -70,6 +70,8 @@ def why(group: Group) -> Why:
     same = (before.verdict.id, before.verdict.level) == (after.verdict.id, after.verdict.level)
     no_gain = group.time is not None and group.time.outcome == "no-difference"
     full = same and no_gain and held is not None and min(held) >= _FULL_PCT
+    if full:
+        cured = _only_in(before, after, minor=True)
     is_unknown = "unknown" in (before.verdict.id, after.verdict.id)
     return Why(
         variant="unknown" if is_unknown else "full" if full else "same" if same else "moved",
@@ -82,13 +84,18 @@ def why(group: Group) -> Why:
     )
 
 
-def _only_in(one: Diagnosis, other: Diagnosis) -> tuple[Finding, ...]:
-    """Causes that gain something in one and that the other has not at all."""
+def _only_in(one: Diagnosis, other: Diagnosis, *, minor: bool = False) -> tuple[Finding, ...]:
+    """Causes that the other has not at all; but for ``minor`` those alone that gain something in this one.
+
+    In a kernel that something holds all along, what was cured gained nothing, and is told for that.
+    """
     others = {finding.id for finding in other.findings}
     return tuple(
         finding
         for finding in one.findings
-        if finding.id not in others and finding.severity != "info" and finding.id not in one.explained
+        if finding.id not in others
+        and finding.id not in one.explained
+        and (finding.severity != "info" or (minor and not finding.option))
     )
 
 
