@@ -102,10 +102,26 @@ class Comparing:
 
     def mark(self, entry: Entry) -> None:
         """Make the report of this kernel the base; once more takes that back."""
-        library, words = self.host.library, self.host.words
+        library = self.host.library
         library.base = None if library.base is entry else entry
         if library.base is not None:
-            self._tell("marked", name=_title(library, entry))
+            self._tell("marked", name=self.base_name)
+
+    def mark_run_before(self, loaded: LoadedReport) -> None:
+        """Make a report the base, since the same has been run again."""
+        longest = max(loaded.entries, key=lambda entry: entry.duration_ns or 0.0, default=None)
+        if longest is not None:
+            self.host.library.base = longest
+            self.host.main.show_base()
+            self._tell("run_before")
+
+    @property
+    def base_name(self) -> str:
+        """The marked base: its file, or its kernel where only one report is open; empty where none is marked."""
+        library = self.host.library
+        if library.base is None:
+            return ""
+        return library.base.title if len(library.reports) == 1 else library.name_of(library.base.report)
 
     def begin(self, entry: Entry | None) -> None:
         """Compare the marked base with the report of this kernel; the only two sides that there are, where nothing is

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from gputui.views.messages import Keep
 
 _WIDE = 150
-_ROOMY = 34
+_ROOMY, _SHORT = 34, 20
+"""Lines: from the first on there is room for all that the answers say, below the second for the answers alone."""
 _SMALLEST = (60, 15)
 _BAR = 40
 
@@ -61,10 +62,11 @@ class CompareScreen(Screen[None]):
         self.host = comparing.host
         words, signs, ascii = self.host.words, self.host.signs, self.host.ascii
         self.header = Header()
-        self.notices = Notices()
+        self.notices = Notices("caution")
         self.waiting = Waiting(id="waiting")
         self.answers = Answers(signs)
         self.groups = GroupList(words, signs)
+        self.box = Vertical(id="list")
         self.tabs = TabBar()
         self.pages: dict[str, GroupPage] = {
             "why": WhyPage(words, signs, id="why"),
@@ -89,7 +91,7 @@ class CompareScreen(Screen[None]):
         yield self.waiting
         yield self.answers
         with Horizontal(id="body"):
-            with Vertical(id="list"):
+            with self.box:
                 yield self.groups
             with Vertical(id="detail"):
                 yield self.tabs
@@ -143,8 +145,11 @@ class CompareScreen(Screen[None]):
     @property
     def offered(self) -> frozenset[str]:
         """The actions that do something now, by id."""
-        own = {one.id for one in actions.ACTIONS if one.scope in ("compare", "pane")}
-        return frozenset({*own, "help", "theme", "quit"} - self._without)
+        scopes = ("pane",) if self.comparing.shown is None else ("pane", "compare")
+        own = {one.id for one in actions.ACTIONS if one.scope in scopes}
+        if len(self.comparing.found) < 2:
+            own.discard("other_kind")
+        return frozenset({*own, "compare_back", "help", "theme", "stop", "quit"})
 
     @property
     def _without(self) -> frozenset[str]:
@@ -178,25 +183,29 @@ class CompareScreen(Screen[None]):
             return
         told = head([one.comparison for one in self.comparing.found], words)
         self.notices.show(told.cautions, words.ui("compare.more_cautions", count=len(told.cautions) - Notices.MOST))
-        self.answers.show(told, shift(shown.comparison, words) or "", is_roomy=self.size.height >= _ROOMY)
+        height = self.size.height
+        moved = shift(shown.comparison, words) if height >= _SHORT else None
+        self.answers.show(told, moved or "", is_roomy=height >= _ROOMY)
         self.groups.show(shown, self.groups.row or 0 if at is None else at)
         self._fit_list()
         self._show_header(told.title)
         self._show_page()
 
     def _fit_list(self) -> None:
-        """In the stacked layout the list takes what it needs, and at most a third of what the answers leave."""
-        box = self.query_one("#list")
+        """In the stacked layout the list takes what it needs, and at most a quarter; a chart needs more of the room."""
+        height = self.size.height
         if self.has_class("-narrow"):
-            box.styles.height = min(len(self.groups.rows) + 1, max(4, self.size.height // 4))
+            is_tight = height < _SHORT or (self.page == "roofline" and height < _ROOMY)
+            self.box.styles.height = min(len(self.groups.rows) + 1, 3 if is_tight else height // 4)
         else:
-            box.styles.height = None
+            self.box.styles.height = None
 
     def _show_header(self, title: str) -> None:
         words = self.host.words
-        facts = [words.ui("compare.same_work_said")] if self.comparing.same_work else []
-        right = f"L: {words.ui(f'level.{self.level}')}  {words.language}"
-        self.header.show(title, facts, right)
+        names, *facts = title.split(" · ")
+        if self.comparing.same_work:
+            facts.append(words.ui("compare.same_work_said"))
+        self.header.show(names, facts, f"L: {words.ui(f'level.{self.level}')}  {words.language}")
 
     def _show_page(self) -> None:
         shown, group, words = self.comparing.shown, self.group, self.host.words
@@ -235,6 +244,7 @@ class CompareScreen(Screen[None]):
     def action_show_page(self, page: str) -> None:
         on_page = self.focused not in (None, self.groups)
         self.page = page
+        self._fit_list()
         self._show_page()
         if on_page:
             self.pages[page].focus()

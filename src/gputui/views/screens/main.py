@@ -19,7 +19,7 @@ from gputui.views.finder import Finder, Table
 from gputui.views.paper import ROLE_CLASSES
 from gputui.views.selection import Selection
 from gputui.views.subjects import level_for, moments_of, of_launch, of_timeline, points_of
-from gputui.views.text import shown
+from gputui.views.text import shorten_middle, shown
 from gputui.views.widgets.diagnosis import DiagnosisView
 from gputui.views.widgets.empty import EmptyView
 from gputui.views.widgets.footer import Footer
@@ -51,6 +51,7 @@ TABS = ("diagnosis", "roofline", "timeline", "metrics", "source")
 _WIDE = 100
 _EXTRA_WIDE = 160
 _SMALLEST = (60, 15)
+_BASE_NAME = 24
 _SETTLE_S = 0.08
 """A kernel that stays selected this long gets what must be read for it; one run past does not."""
 
@@ -397,8 +398,9 @@ class MainScreen(Screen[None]):
         if self.host.is_diagnosing:
             total = sum(one.timed is None for one in library.entries)
             right = words.ui("verdicts", done=len(self.host.diagnoses), total=total) + "  " + right
-        if library.base is not None:
-            right = words.ui("compare.base_is", name=library.name_of(library.base.report)) + "  " + right
+        base = self.host.comparing.base_name
+        if base:
+            right = words.ui("compare.base_is", name=shorten_middle(base, _BASE_NAME)) + "  " + right
         self.header.show(file, facts_of(loaded, device, words), right)
 
     def show_notices(self) -> None:

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 _OUTCOME_ROLES = {"faster": "ok", "slower": "high", "no-difference": "strong", "inconclusive": "warning"}
 _ANSWER_ROLES = {"yes": "ok", "no": "high", "unknown": "warning"}
-_LEAST_NOTE = 24
 _MOST_WIDTH = 140
 
 
@@ -66,22 +65,12 @@ class Answers(OneLine):
         signs = {"yes": self.signs.done, "no": self.signs.no, "unknown": self.signs.unknown}
         mark_cells = max(map(width_of, signs.values())) + 1
         title_cells = max(width_of(row.title) for row in rows) + 3
-        number_cells = max(width_of(row.numbers) for row in rows) + 3
-        beside = width - mark_cells - title_cells - number_cells
         for row in rows:
             role = "muted" if row.same else _ANSWER_ROLES[row.mark]
-            line = [
+            yield [
                 (fit(signs[row.mark], mark_cells), role),
                 (fit(row.title, title_cells), "strong"),
                 (row.numbers, "number"),
             ]
-            if beside >= max(_LEAST_NOTE, min(width_of(row.note), 48)):
-                notes = wrap(row.note, beside) if row.note else [""]
-                yield [*line, (" " * (number_cells - width_of(row.numbers)), ""), (notes[0], "muted")]
-                indent = width - beside
-            else:
-                yield line
-                notes, indent = ["", *wrap(row.note, width - mark_cells)] if row.note else [""], mark_cells
-            if self.is_roomy or row.mark == "unknown":
-                for note in notes[1:]:
-                    yield [(" " * indent, ""), (note, "muted")]
+            if row.note and self.is_roomy:
+                yield from paragraph(row.note, width, indent=mark_cells, role="muted")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gputui.paint.grid import width_of
+from gputui.paint.grid import shorten, width_of
 from gputui.views.glyphs import Glyphs
 from gputui.views.text import Line, Segment, fit, shorten_middle
 from gputui.views.widgets.line_table import LineTable, TableState
@@ -20,6 +20,7 @@ _COLUMNS = ("how", "time", "gain", "dram", "tensor")
 _FIRST_TO_GO = ("tensor", "dram", "how")
 _LEAST_NAMES = 34
 _PICK = 2
+_GAIN_ROLES = {"faster": "ok", "slower": "high"}
 
 
 class GroupTable:
@@ -89,14 +90,19 @@ class GroupTable:
         if sum(sizes) > room:
             short = min(*sizes, room // 2)
             sizes = [short, room - short] if sizes[0] <= sizes[1] else [room - short, short]
-        base, new = (shorten_middle(text, size) for text, size in zip((base, new), sizes, strict=True))
+        base, new = (
+            # Of names the ends tell as much as the beginnings, of several kernels the first ones tell most.
+            shorten_middle(text, size) if len(members) == one.group.times else shorten(text, size)
+            for text, size, members in ((base, sizes[0], one.group.base), (new, sizes[1], one.group.new))
+        )
         rest = cells - width_of(base) - width_of(arrow) - width_of(new)
         return [(base, role), (arrow, "faint"), (new, role), (" " * max(0, rest), "")]
 
     def _cell(self, id: str, one: GroupRow, cells: int) -> list[Segment]:
         before, after = self._told(id, one)
         if not self._sides[id][1]:
-            return [(fit(before, cells), "muted" if id == "how" else "strong")]
+            outcome = "" if one.group.time is None or id == "how" else one.group.time.outcome
+            return [(fit(before, cells), _GAIN_ROLES.get(outcome, "muted"))]
         arrow = self.signs.arrow if before and after else " " * width_of(self.signs.arrow)
         text = fit(before, self._sides[id][0], right=True)
         rest = cells - width_of(text) - width_of(arrow) - 2

@@ -69,16 +69,21 @@ class WhyPage(GroupPage):
         words = self.words
         yield from self.title(row, width)
         yield from self._told(why_lines(group, words) or [words.ui("compare.unchanged")], width)
-        yield from self._part("still_slow", [still_slow(comparison, words) or ""], width)
-        yield from self._part("next", next_lines(comparison, words, self.level), width)
-        yield from self._part("cautions", cautions(comparison, words), width)
+        yield from self._part([still_slow(comparison, words) or ""], width)
+        yield from self._part(next_lines(comparison, words, self.level), width)
+        told = cautions(comparison, words)
+        if told:
+            yield ()
+            yield [(words.ui("compare.cautions"), "label-word")]
+            yield from self._told(told, width)
 
-    def _part(self, title: str, texts: Sequence[str], width: int) -> Iterable[Line]:
+    def _part(self, texts: Sequence[str], width: int) -> Iterable[Line]:
+        """What says itself what it is about: its first line leads, the others belong to that."""
         texts = [text for text in texts if text]
         if texts:
             yield ()
-            yield [(self.words.ui(f"compare.{title}"), "label-word")]
-            yield from self._told(texts, width)
+            yield from paragraph(texts[0], width, role="strong")
+            yield from self._told(texts[1:], width)
 
     def _told(self, texts: Sequence[str], width: int) -> Iterable[Line]:
         for text in texts:
@@ -110,7 +115,7 @@ class ShiftPage(GroupPage):
             roofs=roofs, points=(), roof_names=names, x_label=self.words.ui("axis_intensity"), arrows=tuple(arrows)
         )
         words = [] if has_point else list(paragraph(self.words.ui("compare.no_point"), width, role="muted"))
-        height = max(8, self.scrollable_content_region.height - len(words) - 1)
+        height = max(6, self.scrollable_content_region.height - len(words) - 1)
         yield from draw(chart, width, height, ascii=self.ascii).rows
         yield legend(self.words.ui("compare.before"), self.words.ui("compare.after"), ascii=self.ascii)
         yield from words

@@ -21,8 +21,9 @@ class Notices(OneLine):
 
     MOST = 2
 
-    def __init__(self) -> None:
+    def __init__(self, role: str = "") -> None:
         super().__init__(id="notices")
+        self.role = role
         self.texts: tuple[str, ...] = ()
         self.display = False
 
@@ -36,7 +37,7 @@ class Notices(OneLine):
         self.refresh()
 
     def lines(self, width: int) -> list[Line]:
-        return [[(" ! ", "warning"), (fit(text, width - 4), "")] for text in self.texts]
+        return [[(" ! ", "warning"), (fit(text, width - 4), self.role)] for text in self.texts]
 
 
 def texts_of(library: Library, words: Wording, *, was_stopped: bool) -> list[str]:
