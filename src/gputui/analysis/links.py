@@ -64,6 +64,8 @@ _READ_OF_A_NAME = 20_000
 """Characters of a name that are looked at: names of templates may be longer than this and differ at their end alone."""
 _REWRITES = (
     (re.compile(r"\(anonymous namespace\)"), "<unnamed>"),
+    # [lambda(float) (instance 1)] and {lambda(float)#1}
+    (re.compile(r"\[(lambda\([^\[\]]*\)) \(instance (\d+)\)\]"), r"{\1#\2}"),
     # (int)128, 128u and 128; (bool)1 and true
     (re.compile(r"\((?:bool|(?:unsigned )?(?:char|short|int|long|long long)|unsigned)\)(?=-?\d)"), ""),
     (re.compile(r"\b(\d+)[uUlL]+\b"), r"\1"),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -39,7 +39,7 @@ class Steps:
     """
 
     steps: tuple[Step, ...]
-    source: str
+    source: Literal["nvtx", "kernels"]
     label: str
     warm_up: int
 

@@ -55,10 +55,15 @@ def transformer_op(facts: Facts) -> TransformerOp | None:
 
     What the kernel certainly is goes before the range: a norm that runs inside ``mlp`` is a norm.
     """
-    found = _certain(facts.identity.op_class) or _by_range(facts.kernel.nvtx, facts.identity.op_class)
+    found = op_of_ranges(facts.identity.op_class, facts.kernel.nvtx)
     if found is None and not facts.neighbours.filtered:
-        found = _by_neighbours(facts.neighbours, facts.identity.op_class)
-    return found  # type: ignore[return-value]
+        return _by_neighbours(facts.neighbours, facts.identity.op_class)  # type: ignore[return-value]
+    return found
+
+
+def op_of_ranges(op_class: str, nvtx: Sequence[str]) -> TransformerOp | None:
+    """The step as far as the kernel's class and the NVTX ranges around it tell."""
+    return _certain(op_class) or _by_range(nvtx, op_class)  # type: ignore[return-value]
 
 
 def _certain(op_class: str) -> str | None:

@@ -22,7 +22,7 @@ def amounts(members: Sequence[Member]) -> Amounts:
         return Amounts(0, 0.0)
     verdict, level, share = _ruling(members)
     return Amounts(
-        kernels=len(members),
+        kernels=round(sum(member.count for member in members)),
         time_ns=_sum(member.time_ns for member in members),
         tensor_pct=_weighted(members, lambda one: one.gauges.tensor_pct),
         tensor_ops=_sum(mean(member, tensor_ops) for member in members),

@@ -26,6 +26,7 @@ from gputui.analysis.compare.model import (
     Trend,
     Wall,
 )
+from gputui.analysis.compare.timelines import begun_alike, same_steps, timeline_cautions
 from gputui.analysis.compare.timing import CLOCKS_DIFFER, clock_ratios, noise_of, time_change
 from gputui.errors import GputuiError
 
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 _SAME_FLOPS = 0.1
 _LESS_TRAFFIC = 0.9
 """Kernels that are fewer are fused where the DRAM bytes fell by a tenth: what they handed on stays on the chip."""
+_BY_NAMES = 0.8
+"""How sure it is that kernels were fused where names and order alone say so: a timeline counts no bytes."""
 _DRAM_CHANGE = 1.05
 """DRAM counters of the same launch differ by up to 4 % from run to run (measured on an H200)."""
 _TENSOR_POINTS = 2.0
@@ -49,10 +52,11 @@ def compare(base: Side, new: Side, pairings: Iterable[Pairing] = (), *, same_wor
     Raises ``GputuiError`` where one is a timeline and the other is not, or a side is empty.
     """
     _check(base, new)
+    base, new = begun_alike(base, new)
     matches = match(base.members, new.members, pairings)
     noise = noise_of(base, new, matches)
     works = [_same_work(one, told=same_work) for one in matches]
-    whole_work = _same_work_in_all(matches, works)
+    whole_work = _same_work_in_all(matches, works) if base.kind == "counters" else same_steps(base, new, matches, works)
     partial = base.is_part or new.is_part
     counted = [one for one in matches if (one.base and one.new) or not partial]
     before = amounts(_in_order(member for one in counted for member in one.base))
@@ -78,7 +82,7 @@ def compare(base: Side, new: Side, pairings: Iterable[Pairing] = (), *, same_wor
         kernels=_kernels(before, after, open_.get("kernels", "")),
         fusion=_fusion(groups, before, after, partial, open_.get("kernels", "")),
         time=_whole_time(base, new, counted, noise, clocks, because),
-        wall=_wall_change(base.wall, new.wall, because),
+        wall=_wall_change(base.wall, new.wall, (open_["wall"],) if "wall" in open_ else ()),
         next=next_change(new),
     )
 
@@ -123,11 +127,23 @@ def _same_work(one: Match, *, told: bool) -> bool | None:
         near = True if apart < _SAME_FLOPS else False if apart > log(2) else None
     if near:
         return True
-    if len(one.base) == len(one.new) == 1 and near is None:
-        mine, others = one.base[0].kernel, one.new[0].kernel
-        if mine.block is not None and (mine.grid, mine.block) == (others.grid, others.block):
-            return True
-    return None
+    return True if near is None and _launched_alike(one.base, one.new) else None
+
+
+def _launched_alike(one: Sequence[Member], other: Sequence[Member]) -> bool:
+    """Whether the same shapes are launched, and each about as often."""
+    ours, theirs = _shapes(one), _shapes(other)
+    return ours.keys() == theirs.keys() and all(
+        None not in shape and abs(log(count / theirs[shape])) < _SAME_FLOPS for shape, count in ours.items()
+    )
+
+
+def _shapes(members: Sequence[Member]) -> dict[tuple[object, object], float]:
+    found: dict[tuple[object, object], float] = {}
+    for member in members:
+        shape = member.kernel.grid, member.kernel.block
+        found[shape] = found.get(shape, 0.0) + member.count
+    return found
 
 
 def _same_work_in_all(matches: Sequence[Match], works: Sequence[bool | None]) -> bool | None:
@@ -159,13 +175,15 @@ def _cautions(
     paired = [one for one in matches if one.base and one.new]
     names = [side.device.name if side.device is not None else "" for side in (base, new)]
     if names[0] != names[1]:
-        say("other-gpu", "time", "dram", base=names[0], new=names[1])
+        say("other-gpu", "time", "wall", "dram", base=names[0], new=names[1])
     if not paired:
-        say("nothing-paired", "time", "tensor", "dram", "kernels")
+        say("nothing-paired", "time", "wall", "tensor", "dram", "kernels")
         return tuple(found)
+    if base.kind == "timeline":
+        found += timeline_cautions(base, new, same_work)
     if any(report.truncated for side in (base, new) for report in side.reports):
         say("truncated", "kernels")
-    if same_work is False:
+    if same_work is False and base.kind == "counters":
         before, after = (
             amounts([m for one in paired for m in one.base]),
             amounts([m for one in paired for m in one.new]),
@@ -188,7 +206,9 @@ def _cautions(
     alone = len(matches) - len(paired)
     if alone and (base.is_part or new.is_part):
         say("part", count=alone)
-    if min(base.passes, new.passes) == 1 and base.kind == "counters":
+    if base.kind == "timeline":
+        return tuple(found)
+    if min(base.passes, new.passes) == 1:
         say(f"single-{noise[1]}", percent=100 * (exp(noise[0]) - 1))
     elif base.passes != new.passes:
         say("passes", base=base.passes, new=new.passes)
@@ -248,6 +268,10 @@ def _groups(
         known = {work for _, work in merged}
         work = False if False in known else None if None in known else True
         first = merged[0][0]
+        how = _how(first, before, after)
+        sureness = min(one.sureness for one, _ in merged)
+        if how in ("fused", "split") and before.dram_bytes is None and not first.by_hand:
+            sureness *= _BY_NAMES
         time = None
         if base and new:
             reasons = because
@@ -261,9 +285,9 @@ def _groups(
                 number=0,
                 base=base,
                 new=new,
-                how=_how(first, before, after),
+                how=how,
                 times=len(merged),
-                sureness=min(one.sureness for one, _ in merged),
+                sureness=sureness,
                 by_hand=first.by_hand,
                 before=before,
                 after=after,
@@ -296,11 +320,22 @@ def _how(one: Match, before: Amounts, after: Amounts) -> How:
             return "same"
         return "alike" if likeness(one.base[0], one.new[0]) else "replaced"
     less = after.dram_bytes / before.dram_bytes if before.dram_bytes and after.dram_bytes else None
-    if len(one.base) > len(one.new):
+    if less is None and _is_no_fusion(one):
+        same = {member.key.function for member in one.base} == {member.key.function for member in one.new}
+        return "same" if same else "replaced"
+    if before.kernels > after.kernels:
         return "fused" if less is None or less <= _LESS_TRAFFIC else "replaced"
-    if len(one.base) < len(one.new):
+    if before.kernels < after.kernels:
         return "split" if less is None or less >= 1 / _LESS_TRAFFIC else "replaced"
     return "replaced"
+
+
+def _is_no_fusion(one: Match) -> bool:
+    """Whether fewer launches are no sign of fusion: one kind of kernel alone is launched less often, or a CUDA graph
+    hides what it launches."""
+    kinds = [{member.key.function for member in side} for side in (one.base, one.new)]
+    hidden = any(member.kernel.workload == "graph" for member in (*one.base, *one.new))
+    return hidden or kinds[0] == kinds[1]
 
 
 def _pass_times(members: Sequence[Member]) -> list[float]:

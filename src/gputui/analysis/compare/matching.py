@@ -93,11 +93,12 @@ def _match(one: Sequence[Member], other: Sequence[Member]) -> list[Match]:
 
 
 Token = tuple[Member, ...]
-"""Launches that are matched as one: a single one, or all of a function where there are very many."""
+"""Launches that are matched as one: a single one, or all of a function where there are very many, or where a side tells
+several together."""
 
 
 def _tokens(one: Sequence[Member], other: Sequence[Member]) -> tuple[list[Token], list[Token]]:
-    if len(one) * len(other) <= _MOST_CELLS:
+    if len(one) * len(other) <= _MOST_CELLS and all(member.count == 1 for member in (*one, *other)):
         return [(member,) for member in one], [(member,) for member in other]
     return _by_function(one), _by_function(other)
 
@@ -212,11 +213,11 @@ def _moved(
 ) -> list[tuple[int, int, bool]]:
     """The pairs, and beside them those of the same function elsewhere; whether each keeps the order."""
     found = [(i, j, True) for i, j in pairs]
-    free: dict[KernelKey, list[int]] = {}
+    free: dict[str, list[int]] = {}
     for j in sorted(set(range(len(theirs))) - {j for _, j in pairs}):
-        free.setdefault(theirs[j][0].key, []).append(j)
+        free.setdefault(theirs[j][0].key.function, []).append(j)
     for i in sorted(set(range(len(ours))) - {i for i, _ in pairs}):
-        places = free.get(ours[i][0].key, [])
+        places = free.get(ours[i][0].key.function, [])
         place = next((j for j in places if likeness(ours[i][0], theirs[j][0]) >= _LEAST), None)
         if place is not None:
             places.remove(place)
@@ -242,9 +243,12 @@ def _join(left: Sequence[Token], right: Sequence[Token], telling: set[str]) -> M
 
 
 def _belong(ours: Token, theirs: Token, telling: set[str]) -> float:
+    # What a CUDA graph launches is hidden: it stands for whatever is missing around it.
+    if any(member.kernel.workload == "graph" for member in (*ours, *theirs)):
+        return 0.5
     few, many = (ours, theirs) if len(ours) <= len(theirs) else (theirs, ours)
     few_classes, many_classes = ({member.identity.op_class for member in side} for side in (few, many))
-    if telling & _ranges(few) & _ranges(many):
+    if telling & _ranges(few) & _ranges(many) or _ops(few) & _ops(many):
         return 0.7
     if "attention" in few_classes and many_classes & {"softmax", "gemm"}:
         return 0.9
@@ -259,6 +263,10 @@ def _belong(ours: Token, theirs: Token, telling: set[str]) -> float:
 
 def _ranges(members: Token) -> set[str]:
     return {member.nvtx[-1] for member in members if member.nvtx}
+
+
+def _ops(members: Token) -> set[str]:
+    return {member.op for member in members if member.op}
 
 
 def _absorb(token: Token, is_ours: bool, beside: Sequence[int], matched: dict[int, Match]) -> Iterator[Match]:

@@ -31,7 +31,7 @@ How = Literal["same", "alike", "replaced", "fused", "split", "gone", "added"]
 place; fewer, or more, that do their work; nothing; or they came out of nothing."""
 Fusion = Literal["fused", "split", "both", "fewer", "more", "same", "unknown"]
 """Whether kernels were fused, or split up; else whether there are fewer of them, or more, for another reason."""
-Answer = Literal["time", "tensor", "dram", "kernels"]
+Answer = Literal["time", "wall", "tensor", "dram", "kernels"]
 """What a caution may leave open."""
 
 
@@ -57,7 +57,8 @@ class Member:
 
     ``place`` counts in launch order. ``kernel`` is the first launch; of a timeline it stands for all and has a name and
     a shape alone. ``durations_ns`` has a sample a pass and is empty where no time is told. ``diagnoses`` are of those
-    launches; a timeline has none. ``nvtx`` are the ranges around it, without numbers.
+    launches; a timeline has none. ``nvtx`` are the ranges around it, without numbers. ``count`` is how many launches of
+    a pass it stands for, on average: those of a timeline whose steps are not alike are told together.
     """
 
     place: int
@@ -67,6 +68,7 @@ class Member:
     nvtx: tuple[str, ...]
     durations_ns: tuple[float, ...]
     diagnoses: tuple[Diagnosis, ...] = ()
+    count: float = 1.0
 
     @cached_property
     def key(self) -> KernelKey:

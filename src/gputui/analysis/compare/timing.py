@@ -54,7 +54,7 @@ def time_change(
     """
     samples = len(before), len(after)
     because = tuple(because)
-    if not (before and after and min(*before, *after) > 0):
+    if not (before and after and fmean(before) > 0 and fmean(after) > 0):
         known = [fmean(times) if times else None for times in (before, after)]
         return TimeChange(known[0], known[1], None, None, None, samples, "assumed", 0.0, "inconclusive",
                           because=(*because, "no-time"))  # fmt: skip
@@ -64,7 +64,8 @@ def time_change(
         half, source = _spread(before, after), "passes"
     else:
         half, source = noise
-    outcome = _outcome(ratio, half)
+    # A recording against itself is no difference, however much its passes spread.
+    outcome = "no-difference" if tuple(before) == tuple(after) else _outcome(ratio, half)
     equal = tuple(sorted(ratio / clock for clock in clocks))
     if equal and not because and _is_hidden(outcome, (equal[0], equal[-1])):
         because = ("clocks",)
