@@ -20,7 +20,17 @@ from gputui.render.text import gain, level_of, sureness
 from gputui.terminal import safe
 
 if TYPE_CHECKING:
-    from gputui.analysis.compare.model import Amounts, Caution, Change, Comparison, Group, Member, Side, TimeChange
+    from gputui.analysis.compare.model import (
+        Amounts,
+        Caution,
+        Change,
+        Comparison,
+        Group,
+        Member,
+        Outcome,
+        Side,
+        TimeChange,
+    )
     from gputui.analysis.compare.why import Moved, Why
     from gputui.analysis.finding import Finding, Verdict
     from gputui.wording import ReaderLevel, Wording
@@ -29,7 +39,7 @@ Mark = Literal["yes", "no", "unknown"]
 SHOWN_GROUPS = 12
 SHOWN_WHYS = 5
 SHOWN_ACTIONS = 2
-NAME_CELLS = 34
+NAME_CELLS = 30
 _SHOWN_PARTS = 6
 _SURE = 0.75
 """A pairing that is less sure is told with how it was made."""
@@ -54,10 +64,12 @@ def title(c: Comparison, words: Wording) -> str:
             base, new = (short_name(side.members[0]) for side in (c.base, c.new))
     gpus = [safe(side.device.name) if side.device is not None else "" for side in (c.base, c.new)]
     gpu = gpus[0] if gpus[0] == gpus[1] else words.text("compare.gpus", base=gpus[0], new=gpus[1])
-    known = c.before.sm_clock_hz is not None and c.after.sm_clock_hz is not None and gpus[0] == gpus[1]
-    differ = any(caution.id == "clocks" for caution in c.cautions)
-    clocks = words.text(f"compare.clocks-{'differ' if differ else 'alike' if known else 'unknown'}")
-    return words.text(f"compare.{key}", file=file, base=base, new=new, gpu=gpu, clocks=clocks)
+    parts = [words.text(f"compare.{key}", file=file, base=base, new=new), gpu]
+    if c.kind == "counters" and gpus[0] == gpus[1]:
+        differ = any(caution.id == "clocks" for caution in c.cautions)
+        known = c.before.sm_clock_hz is not None and c.after.sm_clock_hz is not None
+        parts.append(words.text(f"compare.clocks-{'differ' if differ else 'alike' if known else 'unknown'}"))
+    return " · ".join(part for part in parts if part)
 
 
 def _files(side: Side, words: Wording) -> str:
@@ -67,8 +79,11 @@ def _files(side: Side, words: Wording) -> str:
 
 def cautions(c: Comparison, words: Wording) -> list[str]:
     """What must be said first, those that leave an answer open before the others."""
-    ordered = sorted(c.cautions, key=lambda caution: not caution.open)
-    return [line for caution in ordered for line in caution_lines(c, caution, words)]
+    return [line for caution in ranked_cautions(c) for line in caution_lines(c, caution, words)]
+
+
+def ranked_cautions(c: Comparison) -> list[Caution]:
+    return sorted(c.cautions, key=lambda caution: not caution.open)
 
 
 def caution_lines(c: Comparison, caution: Caution, words: Wording) -> list[str]:
@@ -76,11 +91,12 @@ def caution_lines(c: Comparison, caution: Caution, words: Wording) -> list[str]:
     params: dict[str, Any] = {key: safe(one) if isinstance(one, str) else one for key, one in caution.params.items()}
     key = caution.id
     if key == "clocks":
-        params["clocks"] = ", ".join(
+        clocks = (
             words.text(f"compare.clock.{id}", before=params[f"{id}_before"], after=params[f"{id}_after"])
             for id in ("sm", "dram")
             if params[f"{id}_before"] is not None and params[f"{id}_after"] is not None
         )
+        params["clocks"] = _listed(clocks, words)
     if key == "other-work" and params["times"] is None:
         key = "other-work-unknown"
     found = [words.text(f"compare.caution.{key}", **params)]
@@ -97,13 +113,13 @@ def _gpu_lines(c: Comparison, words: Wording) -> Iterator[str]:
         change = gpu_change(old, now)
         for key, ids in (("gained", change.gained), ("lost", change.lost)):
             if ids:
-                features = ", ".join(words.text(f"compare.gpu.{id}") for id in ids)
+                features = _listed((words.text(f"compare.gpu.{id}") for id in ids), words)
                 yield words.text(f"compare.gpu.{key}", names=features, **names)
         if change.figures:
             figures = (
                 words.text(f"compare.gpu.{one.id}", before=one.before, after=one.after) for one in change.figures
             )
-            yield words.text("compare.gpu.figures", figures=", ".join(figures), **names)
+            yield words.text("compare.gpu.figures", figures=_listed(figures, words), **names)
     pairs = {
         "sm": (c.before.sm_pct, c.after.sm_pct),
         "dram": (c.before.dram_pct, c.after.dram_pct),
@@ -115,11 +131,11 @@ def _gpu_lines(c: Comparison, words: Wording) -> Iterator[str]:
         if before is not None and after is not None
     ]
     if roofs:
-        yield words.text("compare.gpu.roofs", figures=", ".join(roofs))
+        yield words.text("compare.gpu.roofs", figures=_listed(roofs, words))
 
 
 def headline(c: Comparison, words: Wording) -> str:
-    """Faster, slower, no difference, or that it cannot be told: the program's time where it is known, else the GPU's."""
+    """Faster, slower, no difference, or that it cannot be told: of the program where it is known, else of the GPU."""
     if c.wall is not None:
         return _time_line(c, c.wall, _wall_source(c), words)
     return _time_line(c, c.time, "gpu", words)
@@ -156,7 +172,7 @@ def _time_line(c: Comparison, time: TimeChange, what: str, words: Wording) -> st
     }
     untimed = time.before_ns is None or time.after_ns is None
     line = words.text(f"compare.time.{'untimed' if untimed else time.outcome}", **params)
-    if time.at_equal_clocks is None or untimed:
+    if time.at_equal_clocks is None or untimed or len(set(map(units.times, time.at_equal_clocks))) == 1:
         return line
     least, most = time.at_equal_clocks
     if time.outcome == "slower":
@@ -195,19 +211,11 @@ def answers(c: Comparison, words: Wording) -> list[AnswerRow]:
     return [_tensor(c, words), _dram(c, words), _kernels(c, words)]
 
 
-def _row(
-    c: Comparison, id: str, change: Change, hoped: str, words: Wording, numbers: str, title: str = ""
-) -> AnswerRow:
+def _row(c: Comparison, id: str, change: Change, hoped: str, words: Wording, *, numbers: str, key: str) -> AnswerRow:
+    title = words.text(f"compare.answer.{id}.{key}")
     if change.trend == "unknown":
-        because = _because(c, (change.because,), words)
-        return AnswerRow(id, "unknown", words.text(f"compare.answer.{id}.unknown", because=because), numbers)
-    return AnswerRow(
-        id,
-        "yes" if change.trend == hoped else "no",
-        words.text(f"compare.answer.{id}.{title or change.trend}"),
-        numbers,
-        same=change.trend == "same",
-    )
+        return AnswerRow(id, "unknown", title, numbers, _because(c, (change.because,), words))
+    return AnswerRow(id, "yes" if change.trend == hoped else "no", title, numbers, same=change.trend == "same")
 
 
 def _tensor(c: Comparison, words: Wording) -> AnswerRow:
@@ -220,8 +228,8 @@ def _tensor(c: Comparison, words: Wording) -> AnswerRow:
         numbers = words.text(
             f"compare.numbers.{key}", before=change.before, after=change.after, ops_before=old, ops_after=now
         )
-    unused = change.before == change.after == 0
-    return _row(c, "tensor", change, "up", words, numbers, "unused" if unused else "")
+    unused = change.trend == "same" and change.before == change.after == 0
+    return _row(c, "tensor", change, "up", words, numbers=numbers, key="unused" if unused else change.trend)
 
 
 def _dram(c: Comparison, words: Wording) -> AnswerRow:
@@ -238,7 +246,7 @@ def _dram(c: Comparison, words: Wording) -> AnswerRow:
         numbers = words.text(
             f"compare.numbers.{key}", before=change.before, after=change.after, ratio=ratio, percent=percent
         )
-    return _row(c, "dram", change, "down", words, numbers)
+    return _row(c, "dram", change, "down", words, numbers=numbers, key=change.trend)
 
 
 def _kernels(c: Comparison, words: Wording) -> AnswerRow:
@@ -246,16 +254,16 @@ def _kernels(c: Comparison, words: Wording) -> AnswerRow:
     numbers = ""
     if change.before and change.after:
         numbers = words.text("compare.numbers.kernels", before=int(change.before), after=int(change.after))
+    title = words.text(f"compare.answer.kernels.{c.fusion}")
     if c.fusion == "unknown":
-        because = _because(c, (change.because or "part",), words)
-        return AnswerRow("kernels", "unknown", words.text("compare.answer.kernels.unknown", because=because), numbers)
+        return AnswerRow("kernels", "unknown", title, numbers, _because(c, (change.because or "part",), words))
     fused = c.fusion == "fused" or (c.fusion == "both" and c.kernels.trend == "down")
     return AnswerRow(
         "kernels",
         "yes" if fused else "no",
-        words.text(f"compare.answer.kernels.{c.fusion}"),
+        title,
         numbers,
-        note="; ".join(_became(group, words) for group in (*c.fused, *c.split)),
+        note=_listed((_became(group, words) for group in (*c.fused, *c.split)), words, "parts"),
         same=c.fusion in ("same", "fewer", "more"),
     )
 
@@ -263,7 +271,7 @@ def _kernels(c: Comparison, words: Wording) -> AnswerRow:
 def _became(group: Group, words: Wording) -> str:
     """ "5 kernels → flash_fwd_kernel: scores, softmax": which kernels became which."""
     many, few = (group.base, group.new) if group.how == "fused" else (group.new, group.base)
-    name = ", ".join(dict.fromkeys(short_name(one) for one in few))
+    name = _listed(dict.fromkeys(short_name(one) for one in few), words)
     text = words.text(
         f"compare.{group.how}-one", kernels=len(many) // group.times, name=name, parts=parts_of(many, words)
     )
@@ -275,7 +283,7 @@ def parts_of(members: Iterable[Member], words: Wording) -> str:
     parts = list(dict.fromkeys(_does(member, words) for member in members))
     if len(parts) > _SHOWN_PARTS:
         parts = [*parts[: _SHOWN_PARTS - 1], words.text("compare.more", count=len(parts) - _SHOWN_PARTS + 1)]
-    return ", ".join(parts)
+    return _listed(parts, words)
 
 
 def _does(member: Member, words: Wording) -> str:
@@ -285,6 +293,14 @@ def _does(member: Member, words: Wording) -> str:
     if identity.op_class in ("gemm", "attention", "norm") and member.op is not None:
         return words.ui(f"transformer.{member.op}")
     return short_name(member) if identity.op_class == "other" else words.ui(f"op.{identity.op_class}")
+
+
+def _listed(items: Iterable[str], words: Wording, key: Literal["list", "parts"] = "list") -> str:
+    """One after the other, as the language parts them; nothing where there are none."""
+    *others, last = list(items) or [""]
+    for item in reversed(others):
+        last = words.text(f"compare.{key}", first=item, rest=last)
+    return last
 
 
 def short_name(member: Member) -> str:
@@ -381,6 +397,18 @@ def _group_row(c: Comparison, group: Group, words: Wording) -> GroupRow:
     )
 
 
+def became(row: GroupRow, words: Wording) -> str:
+    """What the base became, under its name: "→ flash_fwd_kernel (fused)"."""
+    if not (row.base and row.new):
+        return row.how
+    return words.text("compare.became", name=row.new, how=row.how)
+
+
+def arrow(before: str, after: str, words: Wording) -> str:
+    """ "3.23 GB → 61.4 MB"; one of them alone, or nothing, where there are not both."""
+    return words.text("compare.arrow", before=before, after=after) if before and after else before or after
+
+
 def _names(members: Sequence[Member], times: int, words: Wording) -> str:
     """The kernel's name, or what several do; with how often a pass has that."""
     if not members:
@@ -403,14 +431,14 @@ def pairing(group: Group, words: Wording) -> str:
 
 # ------------------------------------------------------------------ why
 
+_LIMITS = frozenset({"dram-bandwidth", "l2-bandwidth", "l1-bandwidth", "compute-roof", "tensor-roof", "pipe-saturated"})
+"""Findings that say what holds a kernel. That is told by itself: where another limit takes over, nothing is cured."""
+
 _TOLD_BY = {
     "uncoalesced-load": "load_sectors_per_request",
     "uncoalesced-store": "store_sectors_per_request",
     "bank-conflicts": "shared_nway",
     "register-spill": "spill_inst",
-    "dram-bandwidth": "dram_pct",
-    "l2-bandwidth": "l2_pct",
-    "compute-roof": "sm_pct",
     "tensor-cores-unused": "tensor_pct",
     "thread-divergence": "warp_execution_efficiency_pct",
     "occupancy-registers": "registers_per_thread",
@@ -442,7 +470,7 @@ def why_lines(group: Group, words: Wording) -> list[str]:
     if appeared:
         found.append(words.text("compare.why.appeared", names=appeared))
     if numbers:
-        rest = ", ".join(_number(one, words) for one in numbers.values())
+        rest = _listed((_number(one, words) for one in numbers.values()), words)
         found.append(words.text("compare.why.numbers", numbers=rest))
     sure = pairing(group, words)
     return [*found, *([sure] if sure else [])]
@@ -460,7 +488,7 @@ def _handed_on(group: Group, words: Wording) -> str:
     return words.text(
         f"compare.why.{group.how}",
         parts=parts_of(many, words),
-        name=", ".join(dict.fromkeys(short_name(one) for one in few)),
+        name=_listed(dict.fromkeys(short_name(one) for one in few), words),
         kernels=len(many) // group.times,
         before=group.before.dram_bytes,
         after=group.after.dram_bytes,
@@ -488,16 +516,18 @@ def _findings(findings: Sequence[Finding], numbers: dict[str, Moved], words: Wor
     """Findings by name, each with the number that shows it, which is then told."""
     found = []
     for finding in findings:
+        if finding.id in _LIMITS:
+            continue
         name, moved = words.finding_name(finding.id), numbers.pop(_TOLD_BY.get(finding.id, ""), None)
         found.append(name if moved is None else words.text("compare.why.with", name=name, number=_number(moved, words)))
-    return ", ".join(found)
+    return _listed(found, words)
 
 
 def _number(moved: Moved, words: Wording) -> str:
     label = dictionary()[moved.concept].label[words.language]
-    # The label says what is counted.
-    unit = moved.unit if moved.unit in ("%", "byte") else ""
-    before, after = (units.quantity(one, unit) for one in (moved.before, moved.after))
+    # Of counts the label says what they are of.
+    form = {"%": units.percent, "byte": units.size}.get(moved.unit, units.operations)
+    before, after = form(moved.before), form(moved.after)
     return words.text("compare.why.number", label=label, before=before, after=after)
 
 
@@ -545,11 +575,12 @@ def next_lines(c: Comparison, words: Wording, level: ReaderLevel | None = None) 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What is said first of all comparisons of two runs together."""
+    """What is said first of all comparisons of two runs together. A caution comes with whether it leaves an answer
+    open. ``outcome`` is that of the headline."""
 
     title: str
-    cautions: tuple[str, ...]
-    outcome: str
+    cautions: tuple[tuple[str, bool], ...]
+    outcome: Outcome
     headline: str
     further: tuple[str, ...]
     answers: tuple[AnswerRow, ...]
@@ -559,9 +590,12 @@ def head(comparisons: Sequence[Comparison], words: Wording) -> Head:
     """Each answer from the first comparison that can tell it."""
     lead = next((c for c in comparisons if _time(c).outcome != "inconclusive"), comparisons[0])
     told = [answers(c, words) for c in comparisons]
+    lines = {
+        line: bool(one.open) for c in comparisons for one in ranked_cautions(c) for line in caution_lines(c, one, words)
+    }
     return Head(
         title=title(comparisons[0], words),
-        cautions=tuple(dict.fromkeys(line for c in comparisons for line in cautions(c, words))),
+        cautions=tuple(lines.items()),
         outcome=_time(lead).outcome,
         headline=headline(lead, words),
         further=tuple(further_lines(lead, words)),
@@ -569,6 +603,16 @@ def head(comparisons: Sequence[Comparison], words: Wording) -> Head:
             next((row for row in rows if row.mark != "unknown"), rows[0]) for rows in zip(*told, strict=True)
         ),
     )
+
+
+def changed_groups(c: Comparison, words: Wording) -> list[list[str]]:
+    """Why, of the groups whose time changed most; those of which there is nothing to say are left out."""
+
+    def change(group: Group) -> float:
+        return abs((group.before.time_ns or 0.0) - (group.after.time_ns or 0.0))
+
+    told = (why_lines(group, words) for group in sorted(c.groups, key=change, reverse=True))
+    return [lines for lines in told if lines][:SHOWN_WHYS]
 
 
 def _time(c: Comparison) -> TimeChange:

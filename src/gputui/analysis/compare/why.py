@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from math import log
 from typing import TYPE_CHECKING, Literal
 
@@ -61,7 +62,7 @@ def why(group: Group) -> Why:
     cured, appeared = _only_in(before, after), _only_in(after, before)
     moved = []
     for concept in _TOLD:
-        first, last = (mean(member, lambda one: one.kernel.number(concept)) for member in (old, now))  # noqa: B023
+        first, last = (mean(member, partial(_number, concept)) for member in (old, now))
         if first is not None and last is not None and _apart(first, last) >= _MOVED:
             moved.append(Moved(concept, first, last, dictionary()[concept].unit))
     moved.sort(key=lambda one: -_apart(one.before, one.after))
@@ -82,6 +83,11 @@ def why(group: Group) -> Why:
         moved=tuple(moved[:_MOST_MOVED]),
         held_pct=held if full else None,
     )
+
+
+def _number(concept: str, diagnosis: Diagnosis) -> float | None:
+    """The pipe counts other work too; the gauge is 0 where no matrix instruction runs."""
+    return diagnosis.gauges.tensor_pct if concept == "tensor_pct" else diagnosis.kernel.number(concept)
 
 
 def _only_in(one: Diagnosis, other: Diagnosis, *, minor: bool = False) -> tuple[Finding, ...]:
