@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def compare_json(comparisons: Sequence[Comparison], words: Wording) -> dict[str, Any]:
-    """The whole answer for two sides; several comparisons are of the same two runs."""
+    """The whole answer for two sides; several comparisons are of the same two runs, and none has no sides."""
     return {
         "schema": 1,
         "gputui": __version__,
@@ -31,7 +31,9 @@ def compare_json(comparisons: Sequence[Comparison], words: Wording) -> dict[str,
     }
 
 
-def _sides(sides: Sequence[Side]) -> dict[str, Any]:
+def _sides(sides: Sequence[Side]) -> dict[str, Any] | None:
+    if not sides:
+        return None
     reports = [report for side in sides for report in side.reports]
     device = next((side.device for side in sides if side.device is not None), None)
     return {
