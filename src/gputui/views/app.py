@@ -92,8 +92,8 @@ _KEPT_SOURCES = 32
 
 class GputuiApp(App[int]):
     """``sources`` are files, folders or reports already open; ``level`` is the reader's, ``None`` to fit the kernel;
-    ``session`` is a run to lead through before there are any, with ``means`` as ``Guide`` has them; ``compared`` are the
-    paths of a base and of what to compare with it, opened beside the sources."""
+    ``session`` is a run to lead through before there are any, with ``means`` as ``Guide`` has them; ``compared`` are
+    the paths of a base and of what to compare with it."""
 
     CSS_PATH = "app.tcss"
     TITLE = "gputui"
@@ -662,7 +662,7 @@ class GputuiApp(App[int]):
                     self._runner(action, screen),
                 )
 
-    def _runner(self, action: actions.Action, screen: Screen[object]):  # type: ignore[no-untyped-def]
+    def _runner(self, action: actions.Action, screen: MainScreen | CompareScreen):  # type: ignore[no-untyped-def]
         async def run() -> None:
             node = self if action.scope == "app" else screen
             await self.run_action(action.call, default_namespace=node)

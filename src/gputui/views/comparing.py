@@ -20,6 +20,7 @@ from gputui.views.text import shown
 if TYPE_CHECKING:
     from gputui.analysis.compare.model import Comparison, Group, KernelKey
     from gputui.analysis.engine import Diagnosis
+    from gputui.analysis.timeline_diagnosis import TimelineDiagnosis
     from gputui.model.report import Report
     from gputui.render.compare_rows import GroupRow
     from gputui.views.app import GputuiApp
@@ -65,16 +66,18 @@ def compare_parts(
     from gputui.analysis.compare.reports import Chosen, compare_reports
     from gputui.render.compare_rows import group_rows
 
-    numbers = {id(loaded.report): loaded for loaded in library.reports}
+    numbers = {id(loaded.report): number for number, loaded in enumerate(library.reports)}
 
     def diagnosed(report: Report) -> list[Diagnosis]:
-        return [diagnoses[entry.number] for entry in numbers[id(report)].entries]
+        return [diagnoses[entry.number] for entry in library.reports[numbers[id(report)]].entries]
+
+    def explained(report: Report) -> TimelineDiagnosis:
+        return library.timelines[numbers[id(report)]].diagnosis
 
     base, new = ([library.reports[number].report for number in part.reports] for part in parts)
     names = [re.compile(f"^{re.escape(part.kernel)}$") if part.kernel else None for part in parts]
-    found = compare_reports(
-        base, new, Chosen(names[0], names[1]), pairings, same_work=same_work, diagnosed=diagnosed
-    )
+    chosen = Chosen(names[0], names[1])
+    found = compare_reports(base, new, chosen, pairings, same_work=same_work, diagnosed=diagnosed, explained=explained)
     return tuple(Compared(one, tuple(group_rows(one, words))) for one in found)
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from gputui.run.folder import RunRecord, RunSummary
     from gputui.run.session import Listener, Session, StepResult
     from gputui.views.app import GputuiApp
-    from gputui.views.library import Entry
+    from gputui.views.library import Entry, LoadedReport
 
 Page = Literal["program", "checking", "planning", "ready", "running", "reading", "choose", "failed"]
 """What the run screen shows: asks for the program; looks at the machine; works out the commands; commands that wait for

@@ -62,7 +62,7 @@ class CompareScreen(Screen[None]):
         self.host = comparing.host
         words, signs, ascii = self.host.words, self.host.signs, self.host.ascii
         self.header = Header()
-        self.notices = Notices("caution")
+        self.notices = Notices()
         self.waiting = Waiting(id="waiting")
         self.answers = Answers(signs)
         self.groups = GroupList(words, signs)
@@ -182,7 +182,11 @@ class CompareScreen(Screen[None]):
             self._show_footer()
             return
         told = head([one.comparison for one in self.comparing.found], words)
-        self.notices.show(told.cautions, words.ui("compare.more_cautions", count=len(told.cautions) - Notices.MOST))
+        self.notices.show(
+            [text for text, _ in told.cautions],
+            words.ui("compare.more_cautions", count=len(told.cautions) - Notices.MOST),
+            urgent=sum(is_open for _, is_open in told.cautions),
+        )
         height = self.size.height
         moved = shift(shown.comparison, words) if height >= _SHORT else None
         self.answers.show(told, moved or "", is_roomy=height >= _ROOMY)

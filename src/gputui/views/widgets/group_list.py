@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gputui import units
 from gputui.paint.grid import shorten, width_of
 from gputui.views.glyphs import Glyphs
 from gputui.views.text import Line, Segment, fit, shorten_middle
@@ -38,10 +39,13 @@ class GroupTable:
         self.rows, self.picked = compared.rows, set()
         told = [[self._told(id, row) for id in _COLUMNS] for row in self.rows]
         for place, id in enumerate(_COLUMNS):
+            if {text for row in told for text in row[place]} <= {"", units.DASH}:
+                self._cells[id] = 0
+                continue
             before, after = (max((width_of(row[place][side]) for row in told), default=0) for side in (0, 1))
             self._sides[id] = before, after
             whole = before + (after and after + width_of(self.signs.arrow) + 2)
-            self._cells[id] = 2 + max(whole, width_of(self._title(id))) if whole else 0
+            self._cells[id] = 2 + max(whole, width_of(self._title(id)))
 
     def _told(self, id: str, row: GroupRow) -> tuple[str, str]:
         """What stands before the change and after it; of what is no change, only the first."""
@@ -58,7 +62,7 @@ class GroupTable:
 
     def _columns(self, width: int) -> dict[str, int]:
         """Cells by column; what has no room is left out, the names get the rest."""
-        sizes = dict(self._cells)
+        sizes = {id: cells for id, cells in self._cells.items() if cells}
         for id in _FIRST_TO_GO:
             if width - _PICK - sum(sizes.values()) < _LEAST_NAMES:
                 sizes.pop(id, None)
