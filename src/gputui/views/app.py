@@ -132,7 +132,10 @@ class GputuiApp(App[int]):
         """Whether nothing is left to do once the application is closed."""
         self.generation = 0
         self._compared = compared
-        self._sources = [*sources, *dict.fromkeys(path for side in compared or () for path in side)]
+        self._sources: list[Path | str | Report] = []
+        for source in (*sources, *(path for side in compared or () for path in side)):
+            if source not in self._sources:
+                self._sources.append(source)
         self._stop_loading = threading.Event()
         self._reading = threading.Lock()
         self._next_sources: list[Path | str | Report] = []
@@ -346,6 +349,7 @@ class GputuiApp(App[int]):
             _LOG.error("worker %s failed", worker.name, exc_info=error)
             if worker.group == "diagnose":
                 self.backlog.clear()
+                self.comparing.stop()
             if worker.group == "load":
                 self._is_loading = False
             if worker.group == "compare":

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from gputui.analysis.compare.model import Pairing
 from gputui.errors import GputuiError
+from gputui.model.kernel import function_name
 from gputui.run.folder import run_of
 from gputui.run.pairs import keep_pairs, kept_pairs
 from gputui.views.screens.compare import CompareScreen
@@ -93,12 +94,15 @@ class Comparing:
     def __init__(self, host: GputuiApp) -> None:
         self.host = host
         self.base = self.new = Part(())
+        self._opened = self.base, self.new
         self.pairings: tuple[Pairing, ...] = ()
         self.same_work = False
         self.found: tuple[Compared, ...] = ()
         self.which = 0
         self.asked = 0
         """Counts what was asked for: an answer to an earlier question is dropped."""
+        self.is_waiting = False
+        """Whether verdicts are still missing."""
         self.screen: CompareScreen | None = None
 
     # -------------------------------------------------------------- choosing
@@ -166,26 +170,28 @@ class Comparing:
 
     def open(self, base: Part, new: Part) -> None:
         """Show these two sides against each other, as soon as all of their kernels are diagnosed."""
-        self.base, self.new = base, new
-        self.same_work, self.found, self.which = False, (), 0
-        self.pairings = ()
+        self.base, self.new = self._opened = base, new
+        self.pairings, self.same_work, self.found, self.which = (), False, (), 0
         try:
             self.pairings = kept_pairs([*self._paths(new), *self._paths(base)])
         except GputuiError as error:
-            self.host.notify(shown(str(error), 300), severity="error", markup=False)
+            self._complain(error)
+        self.host.clear_notifications()
         self.screen = CompareScreen(self)
         self.host.push_screen(self.screen)
-        self._ask()
+        self.is_waiting = True
+        self.host.diagnose_missing((*base.reports, *new.reports))
+        self.advance()
 
     # -------------------------------------------------------------- working it out
 
     @property
     def progress(self) -> tuple[int, int]:
         """How many verdicts of those that are needed are there."""
-        needed = list(self._needed())
-        return sum(is_there for is_there in needed), len(needed)
+        known = list(self._known())
+        return sum(known), len(known)
 
-    def _needed(self) -> Iterable[bool]:
+    def _known(self) -> Iterable[bool]:
         library = self.host.library
         for number in dict.fromkeys((*self.base.reports, *self.new.reports)):
             loaded = library.reports[number]
@@ -195,47 +201,42 @@ class Comparing:
                 yield from (one.number in self.host.diagnoses for one in loaded.entries)
 
     def advance(self) -> None:
-        """A verdict more is there."""
-        if self.screen is not None and not self.found:
+        """Compare as soon as the last verdict is there."""
+        if not self.is_waiting:
+            return
+        if all(self._known()):
+            self.is_waiting = False
             self._ask()
+        elif self.screen is not None:
+            self.screen.show()
 
     def _ask(self) -> None:
-        done, total = self.progress
-        if done < total:
-            if self.screen is not None:
-                self.screen.show()
-            self.host.diagnose_missing(self.base.reports + self.new.reports)
+        if self.is_waiting:
             return
         self.asked += 1
-        parts, diagnoses = (self.base, self.new), self.host.diagnoses
+        library, words, parts = self.host.library, self.host.words, (self.base, self.new)
         self.host.compare_sides(
             self.asked,
             partial(
-                compare_parts,
-                self.host.library,
-                diagnoses,
-                parts,
-                self.pairings,
-                self.host.words,
-                same_work=self.same_work,
+                compare_parts, library, self.host.diagnoses, parts, self.pairings, words, same_work=self.same_work
             ),
         )
 
     def answered(self, asked: int, found: tuple[Compared, ...]) -> None:
-        if asked != self.asked or self.screen is None:
-            return
-        self.found = found
-        self.which = min(self.which, len(found) - 1)
-        self.screen.show()
+        if asked == self.asked and self.screen is not None:
+            self.found = found
+            self.which = min(self.which, len(found) - 1)
+            self.screen.show()
 
     def stop(self) -> None:
         """Do not wait for verdicts any longer."""
-        if not self.found:
+        if self.is_waiting:
             self.close()
 
     def close(self) -> None:
         """Back to the reports."""
         self.asked += 1
+        self.is_waiting = False
         if self.screen is not None:
             self.screen.close()
             self.screen = None
@@ -246,6 +247,17 @@ class Comparing:
     def shown(self) -> Compared | None:
         return self.found[self.which] if self.found else None
 
+    @property
+    def title(self) -> str:
+        """What is compared with what."""
+        base, new = map(self._name, (self.base, self.new))
+        return self.host.words.ui("compare.sides", base=base, new=new)
+
+    def _name(self, part: Part) -> str:
+        if part.kernel:
+            return shown(function_name(part.kernel), 60)
+        return self.host.library.name_of(part.reports[0])
+
     def show_other_kind(self) -> None:
         if len(self.found) > 1 and self.screen is not None:
             self.which = (self.which + 1) % len(self.found)
@@ -253,7 +265,7 @@ class Comparing:
 
     def swap(self) -> None:
         self.base, self.new = self.new, self.base
-        self.pairings = tuple(Pairing(one.new, one.base) for one in self.pairings)
+        self.pairings = _turned(self.pairings)
         self._ask()
 
     def toggle_same_work(self) -> None:
@@ -287,10 +299,12 @@ class Comparing:
 
     def _keep(self, pairings: tuple[Pairing, ...]) -> None:
         self.pairings = pairings
+        base, new = self._opened
         try:
-            kept = keep_pairs(self._paths(self.new)[0], pairings)
+            # Where they were looked for, however often the sides were swapped since.
+            kept = keep_pairs(self._paths(new)[0], pairings if self.base == base else _turned(pairings))
         except GputuiError as error:
-            self.host.notify(shown(str(error), 300), severity="error", markup=False)
+            self._complain(error)
         else:
             if kept is None:
                 self._tell("pairs_unkept")
@@ -299,8 +313,15 @@ class Comparing:
     def _paths(self, part: Part) -> list[Path]:
         return [Path(self.host.library.reports[number].report.path) for number in part.reports]
 
+    def _complain(self, error: GputuiError) -> None:
+        self.host.notify(shown(str(error), 300), severity="error", markup=False)
+
     def _tell(self, key: str, **params: object) -> None:
         self.host.notify(self.host.words.ui(f"compare.{key}", **params), markup=False)
+
+
+def _turned(pairings: Iterable[Pairing]) -> tuple[Pairing, ...]:
+    return tuple(Pairing(one.new, one.base) for one in pairings)
 
 
 def _pairing(groups: Iterable[Group]) -> Pairing:

@@ -28,8 +28,8 @@ from gputui.views.widgets.tabs import Tab, TabBar
 from gputui.wording import READER_LEVELS, ReaderLevel
 
 if TYPE_CHECKING:
-    from gputui.analysis.compare.model import Group
-    from gputui.views.comparing import Comparing
+    from gputui.analysis.compare.model import Group, KernelKey
+    from gputui.views.comparing import Compared, Comparing
     from gputui.views.messages import Keep
 
 _WIDE = 150
@@ -37,6 +37,10 @@ _ROOMY, _SHORT = 34, 20
 """Lines: from the first on there is room for all that the answers say, below the second for the answers alone."""
 _SMALLEST = (60, 15)
 _BAR = 40
+
+
+def _keys(group: Group) -> frozenset[KernelKey]:
+    return frozenset(member.key for member in (*group.base, *group.new))
 
 
 class Waiting(OneLine):
@@ -84,6 +88,9 @@ class CompareScreen(Screen[None]):
         ):  # fmt: skip
             widget.ascii = ascii
         self._is_over = False
+        self._painted: Compared | None = None
+        self._kept: frozenset[KernelKey] = frozenset()
+        """Kernels of the selected group: whatever group these are in after a change is the selected one."""
 
     def compose(self) -> ComposeResult:
         yield self.header
@@ -169,8 +176,8 @@ class CompareScreen(Screen[None]):
         missing.add(f"page_{self.page}")
         return frozenset(missing)
 
-    def show(self, at: int | None = None) -> None:
-        """Paint what there is; ``at`` is the group to select."""
+    def show(self) -> None:
+        """Paint what there is; the cursor stays on its kernels, whatever group they are in now."""
         shown, words = self.comparing.shown, self.host.words
         self.waiting.display = shown is None
         for widget in (self.answers, self.groups, self.tabs, self.switcher):
@@ -190,7 +197,10 @@ class CompareScreen(Screen[None]):
         height = self.size.height
         moved = shift(shown.comparison, words) if height >= _SHORT else None
         self.answers.show(told, moved or "", is_roomy=height >= _ROOMY)
-        self.groups.show(shown, self.groups.row or 0 if at is None else at)
+        if shown is not self._painted:
+            at = next((group.number for group in shown.comparison.groups if _keys(group) & self._kept), 0)
+            self._painted = shown
+            self.groups.show(shown, at)
         self._fit_list()
         self._show_header(told.title)
         self._show_page()
@@ -206,10 +216,11 @@ class CompareScreen(Screen[None]):
 
     def _show_header(self, title: str) -> None:
         words = self.host.words
-        names, *facts = title.split(" · ")
+        # The names are those that the list of kernels has.
+        _, *facts = title.split(" · ")
         if self.comparing.same_work:
             facts.append(words.ui("compare.same_work_said"))
-        self.header.show(names, facts, f"L: {words.ui(f'level.{self.level}')}  {words.language}")
+        self.header.show(self.comparing.title, facts, f"L: {words.ui(f'level.{self.level}')}  {words.language}")
 
     def _show_page(self) -> None:
         shown, group, words = self.comparing.shown, self.group, self.host.words
@@ -235,6 +246,8 @@ class CompareScreen(Screen[None]):
 
     def on_line_table_highlighted(self, event: LineTable.Highlighted) -> None:
         event.stop()
+        if self.group is not None:
+            self._kept = _keys(self.group)
         self._show_page()
 
     def on_descendant_focus(self) -> None:
@@ -268,7 +281,9 @@ class CompareScreen(Screen[None]):
         if shown is None or len(picked) < 2:
             self._tell("pick_first")
         else:
-            self.comparing.pair([shown.comparison.groups[number] for number in picked])
+            groups = [shown.comparison.groups[number] for number in picked]
+            self._kept = frozenset(key for group in groups for key in _keys(group))
+            self.comparing.pair(groups)
 
     def action_apart(self) -> None:
         group = self.group
