@@ -114,6 +114,10 @@ def test_help_names_every_command() -> None:
         ("open", {"--lang", "--level", "--ascii", "--no-mouse"}),
         ("demo", {"--timeline", "--lang", "--level", "--ascii", "--no-mouse"}),
         ("explain", {"--kernel", "--nvtx", "--format", "--level", "--lang", "--ascii"}),
+        (
+            "compare",
+            {"--kernel", "--base-kernel", "--new-kernel", "--nvtx", "--pair", "--same-work", "--fail-if", "--open"},
+        ),
         ("export", {"--output", "--format", "--kernel", "--nvtx", "--force"}),
     ],
 )

@@ -129,6 +129,34 @@ def test_wrong_usage_is_one_line(compare: Started, arguments: list[str | Path], 
     assert told in refused(compare(*arguments))
 
 
+# ------------------------------------------------------------------ on a terminal
+
+
+def test_what_goes_on_is_told_on_a_terminal_and_leaves_nothing(
+    compare: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    told = compare(EAGER, SDPA, "--lang", "en", "--format", "json").stderr
+    lines = [line.removesuffix("\x1b[K") for line in told.split("\r")]
+    assert lines[:2] == ["", "Reading attention_eager.ncu-rep"]
+    assert "Looking at 14 kernels of attention_eager.ncu-rep" in lines
+    assert lines[-1] == ""
+
+
+def test_open_shows_the_two_sides_on_the_screen(compare: Started, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[object] = []
+
+    def run(paths: list[Path], **options: object) -> int:
+        shown.extend((paths, options["compared"], options["language"]))
+        return 0
+
+    monkeypatch.setattr("gputui.views.app.run", run)
+    monkeypatch.setattr("gputui.terminal.can_draw", lambda: True)
+    assert compare(EAGER, SDPA, "--open", "--lang", "ja").returncode == 0
+    assert shown == [[], ([EAGER], [SDPA]), "ja"]
+
+
 # ------------------------------------------------------------------ folders
 
 

@@ -57,6 +57,8 @@ def compare(
     """
     from gputui.analysis.compare import Chosen, compare_reports
 
-    given = (base_kernel or kernel, new_kernel or kernel, nvtx)
-    chosen = Chosen(*(re.compile(one) if one is not None else None for one in given))
+    base_pattern, new_pattern, path = (
+        re.compile(one) if one else None for one in (base_kernel or kernel, new_kernel or kernel, nvtx)
+    )
+    chosen = Chosen(base_pattern, new_pattern, path)
     return compare_reports([base], [new], chosen, same_work=same_work)[0]

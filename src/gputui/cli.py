@@ -211,7 +211,7 @@ def compare(
 
         raise typer.Exit(
             run(
-                [asked.base, asked.new],
+                [],
                 language=words.language,
                 level=reader,
                 ascii=ascii or wants_ascii(),

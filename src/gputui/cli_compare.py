@@ -83,7 +83,6 @@ def found(
     """What is asked for; within, its reports are open. One bad file of many is a warning."""
     status = _Status(words)
     opened: dict[Path, list[Report]] = {}
-    warnings: list[GputuiError] = []
 
     def diagnosed(report: Report) -> Sequence[Diagnosis]:
         status.say("comparing.explaining", count=len(report.kernels), file=Path(report.path).name)
@@ -100,7 +99,7 @@ def found(
             try:
                 for path in (asked.base, asked.new):
                     if path not in opened:
-                        opened[path] = _read(path, status, warnings)
+                        opened[path] = _read(path, status, warn)
                 status.say("comparing.comparing")
                 comparisons = compare_reports(
                     opened[asked.base],
@@ -113,24 +112,25 @@ def found(
             except GputuiError as error:
                 if history is None:
                     raise
-                warnings.append(error)
+                status.clear()
+                warn(error)
         status.clear()
         yield Found(comparisons, history)
-        for warning in warnings:
-            warn(warning)
     finally:
         status.clear()
         for report in (one for reports in opened.values() for one in reports):
             report.close()
 
 
-def _read(path: Path, status: _Status, warnings: list[GputuiError]) -> list[Report]:
+def _read(path: Path, status: _Status, warn: Callable[[GputuiError], None]) -> list[Report]:
     found = list(open_all([path], status.reading))
     failed = [one for one in found if isinstance(one, GputuiError)]
     read = [one for one in found if not isinstance(one, GputuiError)]
     if not read:
         raise failed[0]
-    warnings += failed
+    status.clear()
+    for error in failed:
+        warn(error)
     return read
 
 

@@ -60,7 +60,8 @@ def test_other_functions_have_other_names(one: str, other: str) -> None:
 
 def test_a_function_object_keeps_its_parameters() -> None:
     lambda_in_args = "void run<f()::[lambda(int) (instance 1)]>(T1)"
-    assert normalised(lambda_in_args) == "run<f()::[lambda(int)(instance1)]>"
+    assert normalised(lambda_in_args) == "run<f()::{lambda(int)#1}>"
+    assert normalised("void run<f()::{lambda(int)#1}>(T1)") == normalised(lambda_in_args)
     assert normalised("A::operator()(int)") == "A::operator()(int)"
 
 

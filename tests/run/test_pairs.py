@@ -72,7 +72,7 @@ def test_what_is_damaged_is_one_error_with_the_next_step(run: Path, text: str) -
 
 def test_what_is_no_file_is_not_waited_for(run: Path) -> None:
     (run / "pairs.json").mkdir()
-    with pytest.raises(GputuiError, match="pairs.json: cannot be read"):
+    with pytest.raises(GputuiError, match="cannot be read"):
         kept_pairs([run])
 
 

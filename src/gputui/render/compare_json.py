@@ -16,7 +16,7 @@ from gputui.render.text import sureness
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gputui.analysis.compare.model import Amounts, Comparison, Group, Member, NextChange, Side, TimeChange
+    from gputui.analysis.compare.model import Amounts, Comparison, Group, Member, Side, TimeChange
     from gputui.wording import Wording
 
 
@@ -92,7 +92,7 @@ def _comparison(c: Comparison, words: Wording) -> dict[str, Any]:
             "sentence": rows.shift(c, words),
         },
         "groups": [_group(group, words) for group in c.groups],
-        "next": None if c.next is None else _next(c.next, words),
+        "next": _next(c, words),
     }
 
 
@@ -154,16 +154,20 @@ def _amounts(amounts: Amounts) -> dict[str, Any]:
     return {key: finite(one) if isinstance(one, float) else one for key, one in asdict(amounts).items()}
 
 
-def _next(found: NextChange, words: Wording) -> dict[str, Any]:
-    text = words.finding(found.finding, found.diagnosis.tags)
+def _next(c: Comparison, words: Wording) -> dict[str, Any] | None:
+    """``max_speedup`` is of all kernels together; of a timeline it is the program's."""
+    found = rows.next_finding(c, words)
+    if found is None:
+        return None
+    finding, text = found.finding, found.text
     return {
-        "kernel": found.member.kernel.name,
-        "finding": found.finding.id,
+        "kernel": None if c.next is None else c.next.member.kernel.name,
+        "finding": finding.id,
         "title": text.title,
-        "share": finite(found.share),
-        "max_speedup": finite(found.gain),
-        "confidence": found.finding.confidence,
-        "sure": sureness(found.finding, words),
+        "share": None if c.next is None else finite(c.next.share),
+        "max_speedup": finite(finding.max_speedup if c.next is None else c.next.gain),
+        "confidence": finding.confidence,
+        "sure": sureness(finding, words),
         "actions": {level: list(actions) for level, actions in text.actions.items()},
         "verify": text.verify,
     }

@@ -53,9 +53,9 @@ def _body(c: Comparison, words: Wording, level: ReaderLevel | None) -> Iterable[
         cells = (
             row.base,
             row.new or (row.base if row.group.new else ""),
-            row.how,
+            " · ".join(one for one in (row.how, row.sure) if one),
             rows.arrow(row.before, row.after, words),
-            row.gain,
+            " · ".join(one for one in (row.gain, row.reason) if one),
             rows.arrow(row.dram_before, row.dram_after, words),
             rows.arrow(row.tensor_before, row.tensor_after, words),
         )

@@ -5,7 +5,7 @@ Strangers' text comes out safe.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -33,13 +33,14 @@ if TYPE_CHECKING:
     )
     from gputui.analysis.compare.why import Moved, Why
     from gputui.analysis.finding import Finding, Verdict
-    from gputui.wording import ReaderLevel, Wording
+    from gputui.wording import FindingText, ReaderLevel, Wording
 
 Mark = Literal["yes", "no", "unknown"]
 SHOWN_GROUPS = 12
 SHOWN_WHYS = 5
 SHOWN_ACTIONS = 2
 NAME_CELLS = 30
+_LONG_NAME_CELLS = 60
 _SHOWN_PARTS = 6
 _SURE = 0.75
 """A pairing that is less sure is told with how it was made."""
@@ -88,7 +89,12 @@ def ranked_cautions(c: Comparison) -> list[Caution]:
 
 def caution_lines(c: Comparison, caution: Caution, words: Wording) -> list[str]:
     """One caution: what it means and what to do; for another GPU also what that one has."""
-    params: dict[str, Any] = {key: safe(one) if isinstance(one, str) else one for key, one in caution.params.items()}
+    params: dict[str, Any] = {
+        key: shorten(safe(one), _LONG_NAME_CELLS) if isinstance(one, str) else one
+        for key, one in caution.params.items()
+    }
+    if "file" in params:
+        params["file"] = file_name(caution.params["file"])
     key = caution.id
     if key == "clocks":
         clocks = (
@@ -143,7 +149,7 @@ def headline(c: Comparison, words: Wording) -> str:
 
 def _wall_source(c: Comparison) -> str:
     sources = {side.wall.source for side in (c.base, c.new) if side.wall is not None}
-    return "span" if "span" in sources else "nvtx"
+    return "span" if "span" in sources else "step"
 
 
 def further_lines(c: Comparison, words: Wording) -> list[str]:
@@ -270,10 +276,12 @@ def _kernels(c: Comparison, words: Wording) -> AnswerRow:
 
 def _became(group: Group, words: Wording) -> str:
     """ "5 kernels → flash_fwd_kernel: scores, softmax": which kernels became which."""
-    many, few = (group.base, group.new) if group.how == "fused" else (group.new, group.base)
+    fused = group.how == "fused"
+    many, few = (group.base, group.new) if fused else (group.new, group.base)
+    kernels = (group.before if fused else group.after).kernels
     name = _listed(dict.fromkeys(short_name(one) for one in few), words)
     text = words.text(
-        f"compare.{group.how}-one", kernels=len(many) // group.times, name=name, parts=parts_of(many, words)
+        f"compare.{group.how}-one", kernels=kernels // group.times, name=name, parts=parts_of(many, words)
     )
     return text if group.times == 1 else words.text("compare.fused-times", count=group.times, text=text)
 
@@ -354,8 +362,8 @@ def _held(verdict: Verdict) -> str:
 
 @dataclass(frozen=True, slots=True)
 class GroupRow:
-    """One line of the table. ``reason`` says why the speed-up is not told, ``sure`` how the pair was made where that is
-    not certain; both mostly empty. ``new`` is empty for the same kernel."""
+    """One line of the table. ``reason`` says why the speed-up is not told, but for what leaves the whole open; ``sure``
+    how the pair was made, where that is not certain. ``new`` is empty for the same kernel."""
 
     group: Group
     base: str
@@ -379,26 +387,44 @@ def group_rows(c: Comparison, words: Wording, limit: int | None = None) -> list[
 
 def _group_row(c: Comparison, group: Group, words: Wording) -> GroupRow:
     before, after, time = group.before, group.after, group.time
-    same = group.how == "same" and _names(group.base, group.times, words) == _names(group.new, group.times, words)
+    base, new = _names(group, "base", words), _names(group, "new", words)
+    same = group.how == "same" and base == new
+    told = time is not None and time.because and time.because != c.time.because
+    dram, tensor = (
+        _both(group, form, values)
+        for form, values in (
+            (units.size, (before.dram_bytes, after.dram_bytes)),
+            (units.percent, (before.tensor_pct, after.tensor_pct)),
+        )
+    )
     return GroupRow(
         group=group,
-        base=_names(group.base, group.times, words),
-        new="" if same else _names(group.new, group.times, words),
+        base=base,
+        new="" if same else new,
         how=words.text(f"compare.how.{group.how}"),
         before=units.duration(before.time_ns) if group.base else "",
         after=units.duration(after.time_ns) if group.new else "",
         gain="" if time is None else words.text(f"compare.gain.{time.outcome}", ratio=_ratio(time)),
-        reason="" if time is None or not time.because else _because(c, time.because, words, noise=time.noise_pct),
+        reason=_because(c, time.because, words, noise=time.noise_pct) if time is not None and told else "",
         sure=pairing(group, words),
-        dram_before=units.size(before.dram_bytes) if group.base else "",
-        dram_after=units.size(after.dram_bytes) if group.new else "",
-        tensor_before=units.percent(before.tensor_pct) if group.base else "",
-        tensor_after=units.percent(after.tensor_pct) if group.new else "",
+        dram_before=dram[0],
+        dram_after=dram[1],
+        tensor_before=tensor[0],
+        tensor_after=tensor[1],
     )
 
 
+def _both(
+    group: Group, form: Callable[[float | None], str], values: tuple[float | None, float | None]
+) -> tuple[str, str]:
+    """Before and after; empty for the side where there is no kernel, and where neither report tells."""
+    if values == (None, None):
+        return "", ""
+    return form(values[0]) if group.base else "", form(values[1]) if group.new else ""
+
+
 def became(row: GroupRow, words: Wording) -> str:
-    """What the base became, under its name: "→ flash_fwd_kernel (fused)"."""
+    """What the base became, under its name: "→ flash_fwd_kernel · fused"."""
     if not (row.base and row.new):
         return row.how
     return words.text("compare.became", name=row.new, how=row.how)
@@ -409,14 +435,15 @@ def arrow(before: str, after: str, words: Wording) -> str:
     return words.text("compare.arrow", before=before, after=after) if before and after else before or after
 
 
-def _names(members: Sequence[Member], times: int, words: Wording) -> str:
+def _names(group: Group, side: Literal["base", "new"], words: Wording) -> str:
     """The kernel's name, or what several do; with how often a pass has that."""
+    members, amounts = (group.base, group.before) if side == "base" else (group.new, group.after)
     if not members:
         return ""
-    count = len(members) // times
-    name = short_name(members[0])
-    if count > 1:
-        name = words.text("compare.kernels-of", count=count, names=parts_of(members, words))
+    name, times = short_name(members[0]), amounts.kernels
+    if len({member.key.function for member in members}) > 1:
+        times = group.times
+        name = words.text("compare.kernels-of", count=amounts.kernels // times, names=parts_of(members, words))
     return name if times == 1 else words.text("compare.times", count=times, name=name)
 
 
@@ -456,7 +483,7 @@ def why_lines(group: Group, words: Wording) -> list[str]:
     changed = told.moved and (told.cured or told.appeared)
     if group.how == "same" and group.time.outcome == "no-difference" and not changed:
         return []
-    names = _names(group.new, group.times, words)
+    names = _names(group, "new", words)
     found = [words.text(f"compare.why.{group.time.outcome}", names=names, ratio=_ratio(group.time))]
     if group.how in ("fused", "split"):
         found.append(_handed_on(group, words))
@@ -466,30 +493,36 @@ def why_lines(group: Group, words: Wording) -> list[str]:
     cured, appeared = (_findings(findings, numbers, words) for findings in (told.cured, told.appeared))
     found += _held_lines(told, cured, several, words)
     if cured and told.variant != "full":
-        found.append(words.text("compare.why.cured", names=cured))
+        key = "cured" if group.time.outcome == "faster" else "left"
+        found.append(words.text(f"compare.why.{key}", names=cured))
     if appeared:
         found.append(words.text("compare.why.appeared", names=appeared))
     if numbers:
         rest = _listed((_number(one, words) for one in numbers.values()), words)
         found.append(words.text("compare.why.numbers", numbers=rest))
     sure = pairing(group, words)
-    return [*found, *([sure] if sure else [])]
+    if sure:
+        found.append(sure)
+    # Faster or slower alone is no reason.
+    return found if len(found) > 1 else []
 
 
 def _alone(group: Group, words: Wording) -> str:
     how, amounts = ("gone", group.before) if group.base else ("added", group.after)
-    name = _names(group.base or group.new, group.times, words)
+    name = _names(group, "base" if group.base else "new", words)
     key = how if amounts.time_ns else f"{how}-untimed"
     return words.text(f"compare.why.{key}", name=name, time=amounts.time_ns)
 
 
 def _handed_on(group: Group, words: Wording) -> str:
-    many, few = (group.base, group.new) if group.how == "fused" else (group.new, group.base)
+    fused = group.how == "fused"
+    many, few = (group.before, group.after) if fused else (group.after, group.before)
+    measured = group.before.dram_bytes is not None and group.after.dram_bytes is not None
     return words.text(
-        f"compare.why.{group.how}",
-        parts=parts_of(many, words),
-        name=_listed(dict.fromkeys(short_name(one) for one in few), words),
-        kernels=len(many) // group.times,
+        f"compare.why.{group.how}{'' if measured else '-unmeasured'}",
+        parts=parts_of(group.base if fused else group.new, words),
+        kernels=many.kernels // group.times,
+        few=few.kernels // group.times,
         before=group.before.dram_bytes,
         after=group.after.dram_bytes,
     )
@@ -540,7 +573,7 @@ def still_slow(c: Comparison, words: Wording) -> str | None:
     if group is None or not group.after.time_ns:
         return None
     total = sum(member.time_ns or 0.0 for member in c.new.members)
-    name, share = _names(group.new, group.times, words), 100 * group.after.time_ns / total
+    name, share = _names(group, "new", words), 100 * group.after.time_ns / total
     longest = group.longest_new
     if longest is None or not longest.diagnoses:
         return words.text("compare.slowest-timeline", name=name, share=share)
@@ -548,25 +581,43 @@ def still_slow(c: Comparison, words: Wording) -> str | None:
     return words.text("compare.slowest", name=name, share=share, verdict=safe(verdict))
 
 
+@dataclass(frozen=True, slots=True)
+class NextFinding:
+    """What to change next, in the words for the reader's level."""
+
+    finding: Finding
+    text: FindingText
+    level: ReaderLevel
+
+
+def next_finding(c: Comparison, words: Wording, level: ReaderLevel | None = None) -> NextFinding | None:
+    """Of the kernels, or of the timeline; ``None`` where nothing gains anything."""
+    if c.next is not None:
+        diagnosis = c.next.diagnosis
+        text = timeline_rows.finding_text(c.next.finding, words, diagnosis.tags)
+        return NextFinding(c.next.finding, text, level or level_of(diagnosis))
+    timeline = c.new.diagnosis
+    if timeline is None or not timeline.main:
+        return None
+    text = timeline_rows.finding_text(timeline.main[0], words, timeline.tags)
+    return NextFinding(timeline.main[0], text, level or timeline_rows.level_of(timeline))
+
+
 def next_lines(c: Comparison, words: Wording, level: ReaderLevel | None = None) -> list[str]:
     """The next change: what, how much it gains the whole at most, what to do, how to check, how sure that is."""
-    if c.next is not None:
-        finding, diagnosis = c.next.finding, c.next.diagnosis
-        text = timeline_rows.finding_text(finding, words, diagnosis.tags)
-        level = level or level_of(diagnosis)
-        first = words.text("compare.next-in", name=short_name(c.next.member), title=text.title, gain=c.next.gain)
-    elif c.new.diagnosis is not None and c.new.diagnosis.main:
-        finding = c.new.diagnosis.main[0]
-        text = timeline_rows.finding_text(finding, words, c.new.diagnosis.tags)
-        level = level or timeline_rows.level_of(c.new.diagnosis)
-        first = words.text("compare.next", title=text.title, gain=gain(finding, words))
-    else:
+    found = next_finding(c, words, level)
+    if found is None:
         return []
+    text = found.text
+    if c.next is not None:
+        first = words.text("compare.next-in", name=short_name(c.next.member), title=text.title, gain=c.next.gain)
+    else:
+        first = words.text("compare.next", title=text.title, gain=gain(found.finding, words))
     return [
         first,
-        *(words.text("compare.do", text=action) for action in text.actions[level][:SHOWN_ACTIONS]),
+        *(words.text("compare.do", text=action) for action in text.actions[found.level][:SHOWN_ACTIONS]),
         words.text("compare.check", text=text.verify),
-        sureness(finding, words),
+        sureness(found.finding, words),
     ]
 
 

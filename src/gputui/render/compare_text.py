@@ -93,12 +93,17 @@ def _groups(found: Sequence[GroupRow], words: Wording) -> RenderableType:
     for row in found:
         names = Text(row.base or row.new)
         names.append(f"\n{rows.became(row, words)}", style="dim")
+        for doubt in (row.sure, row.reason):
+            if doubt:
+                names.append(f"\n{doubt}", style="yellow")
         numbers = Text(rows.arrow(row.before, row.after, words))
         dram = rows.arrow(row.dram_before, row.dram_after, words)
-        numbers.append(f"\n{words.text('compare.of-dram', change=dram)}", style="dim")
+        if dram:
+            numbers.append(f"\n{words.text('compare.of-dram', change=dram)}", style="dim")
         time = row.group.time
         gain = Text(row.gain, style=_STYLES[time.outcome] if time is not None else "")
         tensor = rows.arrow(row.tensor_before, row.tensor_after, words)
-        gain.append(f"\n{words.text('compare.of-tensor', change=tensor)}", style="dim")
+        if tensor:
+            gain.append(f"\n{words.text('compare.of-tensor', change=tensor)}", style="dim")
         table.add_row(names, numbers, gain)
     return table

@@ -145,9 +145,10 @@ def test_what_is_not_asked_need_not_be_told() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "", "1 +", "time", "time > ", "time > 'a'", "slower > 1", "time and slower", "not time", "faster + 1 > 0", "True",
-        "time ** 2 > 1", "time > True", "time is 1", "time in (1, 2)", "abs(time) > 1", "time.real > 1", "[time] > 1",
-        "__import__('os')", "time := 1", "lambda: time", "time > 1j", "(" * 150 + "time" + ")" * 150, "x" * 300,
+        "", "1 +", "time", "time > ", "time > 'a'", "slower > 1", "time and slower", "not time", "faster + 1 > 0",
+        "True", "time ** 2 > 1", "time > True", "time is 1", "time in (1, 2)", "abs(time) > 1", "time.real > 1",
+        "[time] > 1", "__import__('os')", "time := 1", "lambda: time", "time > 1j",
+        "(" * 150 + "time" + ")" * 150, "x" * 300,
     ],
 )  # fmt: skip
 def test_what_is_no_condition(text: str) -> None:

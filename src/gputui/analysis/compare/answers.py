@@ -179,18 +179,18 @@ def _cautions(
     if not paired:
         say("nothing-paired", "time", "wall", "tensor", "dram", "kernels")
         return tuple(found)
-    if base.kind == "timeline":
-        found += timeline_cautions(base, new, same_work)
     if any(report.truncated for side in (base, new) for report in side.reports):
         say("truncated", "kernels")
-    if same_work is False and base.kind == "counters":
+    if base.kind == "timeline":
+        return (*found, *timeline_cautions(base, new, same_work))
+    if same_work is False:
         before, after = (
             amounts([m for one in paired for m in one.base]),
             amounts([m for one in paired for m in one.new]),
         )
         ratio = after.flops / before.flops if before.flops and after.flops else None
         say("other-work", "time", "dram", times=ratio)
-    elif same_work is None and base.kind == "counters":
+    elif same_work is None:
         say("work-unknown", "time", "dram")
     if clocks and names[0] == names[1]:
         before, after = _clock_amounts(paired)
@@ -206,8 +206,6 @@ def _cautions(
     alone = len(matches) - len(paired)
     if alone and (base.is_part or new.is_part):
         say("part", count=alone)
-    if base.kind == "timeline":
-        return tuple(found)
     if min(base.passes, new.passes) == 1:
         say(f"single-{noise[1]}", percent=100 * (exp(noise[0]) - 1))
     elif base.passes != new.passes:
@@ -320,22 +318,17 @@ def _how(one: Match, before: Amounts, after: Amounts) -> How:
             return "same"
         return "alike" if likeness(one.base[0], one.new[0]) else "replaced"
     less = after.dram_bytes / before.dram_bytes if before.dram_bytes and after.dram_bytes else None
-    if less is None and _is_no_fusion(one):
-        same = {member.key.function for member in one.base} == {member.key.function for member in one.new}
-        return "same" if same else "replaced"
+    if less is None:
+        # Fewer launches of the same kernels are no fusion, and what a CUDA graph hides may be as many.
+        if {member.key.function for member in one.base} == {member.key.function for member in one.new}:
+            return "same"
+        if any(member.kernel.workload == "graph" for member in (*one.base, *one.new)):
+            return "replaced"
     if before.kernels > after.kernels:
         return "fused" if less is None or less <= _LESS_TRAFFIC else "replaced"
     if before.kernels < after.kernels:
         return "split" if less is None or less >= 1 / _LESS_TRAFFIC else "replaced"
     return "replaced"
-
-
-def _is_no_fusion(one: Match) -> bool:
-    """Whether fewer launches are no sign of fusion: one kind of kernel alone is launched less often, or a CUDA graph
-    hides what it launches."""
-    kinds = [{member.key.function for member in side} for side in (one.base, one.new)]
-    hidden = any(member.kernel.workload == "graph" for member in (*one.base, *one.new))
-    return hidden or kinds[0] == kinds[1]
 
 
 def _pass_times(members: Sequence[Member]) -> list[float]:

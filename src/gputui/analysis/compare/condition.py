@@ -77,6 +77,15 @@ _REASONS = {
     "other-gpu": ("the GPUs differ", "Measure both on one GPU"),
     "other-work": ("the two sides do different work", "Measure the same work, or add --same-work if it is"),
     "work-unknown": ("the reports do not tell whether both do the same work", "Add --same-work if they do"),
+    "no-steps": ("the timelines show no steps of one kind", "Mark them: with gputui.annotate('step')"),
+    "steps-of-one": ("only one timeline shows steps", "Mark them in both: with gputui.annotate('step')"),
+    "other-steps": ("the steps of the two timelines are not the same", "Add --same-work if they are"),
+    "other-shapes": ("the two sides do different work", "Measure the same work, or add --same-work if it is"),
+    "other-tool": ("the timelines come from different tools", "Record both with the same one"),
+    "events-lost": ("a timeline lost events", "Record it again, shorter"),
+    "whole-graphs": ("CUDA graphs hide their kernels", "Record both with --cuda-graph-trace=node"),
+    "gpu-count": ("different numbers of GPUs work", "Record both on as many"),
+    "collectives": ("waiting for other GPUs takes much of it", "Look at wall instead"),
     "cache-control": ("only one side started each kernel with empty caches", "Collect both with the same options"),
 }
 """By the id of what leaves it open: why, and what to do."""
@@ -144,9 +153,9 @@ class Condition:
                     raise GputuiError(f"--fail-if {self.text}", "divides by 0", "Write it without") from error
             case ast.Compare(left=left, ops=ops, comparators=others):
                 low = value(left)
-                for op, other in zip(ops, others, strict=True):
+                for comparison, other in zip(ops, others, strict=True):
                     high = value(other)
-                    if not _OPERATORS[type(op)](low, high):
+                    if not _OPERATORS[type(comparison)](low, high):
                         return False
                     low = high
                 return True

@@ -308,12 +308,10 @@ def same_steps(base: Side, new: Side, matches: Sequence[Match], works: Sequence[
     """Whether a pass of both does the same work; ``works`` are of the matches.
 
     Not where most kernels that both have are launched in other shapes or numbers. Where both have steps that the same
-    range or kernel begins they do; else where half of the time goes to kernels launched alike, and next to none to such
-    as one side launches more often.
+    range or kernel begins they do; else where half of the time goes to kernels launched alike, and next to none to
+    such as are launched otherwise or on one side alone.
     """
-    functions = [{member.key.function for member in side.members} for side in (base, new)]
-    total = alike = other = 0.0
-    missing = 0.0
+    total = alike = other = alone = 0.0
     for one, work in zip(matches, works, strict=True):
         time = sum(member.time_ns or 0.0 for member in (*one.base, *one.new))
         total += time
@@ -322,13 +320,13 @@ def same_steps(base: Side, new: Side, matches: Sequence[Match], works: Sequence[
             alike += time
         elif ours == theirs:
             other += time
-        elif not (ours and theirs) and (ours | theirs) <= functions[0] & functions[1]:
-            missing += time
+        elif not (ours and theirs):
+            alone += time
     if other > alike and other > _LITTLE * total:
         return False
     if _label(base) is not None and _label(base) == _label(new):
         return True
-    return True if 2 * alike >= total and other + missing <= 2 * _LITTLE * alike else None
+    return True if 2 * alike >= total and other + alone <= 2 * _LITTLE * alike else None
 
 
 _LITTLE = 0.05

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import log
@@ -11,7 +12,7 @@ from gputui.analysis.compare.amounts import mean
 from gputui.model.metrics import dictionary
 
 if TYPE_CHECKING:
-    from gputui.analysis.compare.model import Group
+    from gputui.analysis.compare.model import Group, Member
     from gputui.analysis.engine import Diagnosis
     from gputui.analysis.finding import Finding, Verdict
 
@@ -59,7 +60,7 @@ def why(group: Group) -> Why:
     if old is None or now is None or not (old.diagnoses and now.diagnoses):
         return Why("unknown", None, None)
     before, after = old.diagnoses[0], now.diagnoses[0]
-    cured, appeared = _only_in(before, after), _only_in(after, before)
+    cured, appeared = _only_in(before, group.new), _only_in(after, group.base)
     moved = []
     for concept in _TOLD:
         first, last = (mean(member, partial(_number, concept)) for member in (old, now))
@@ -72,7 +73,7 @@ def why(group: Group) -> Why:
     no_gain = group.time is not None and group.time.outcome == "no-difference"
     full = same and no_gain and held is not None and min(held) >= _FULL_PCT
     if full:
-        cured = _only_in(before, after, minor=True)
+        cured = _only_in(before, group.new, minor=True)
     is_unknown = "unknown" in (before.verdict.id, after.verdict.id)
     return Why(
         variant="unknown" if is_unknown else "full" if full else "same" if same else "moved",
@@ -90,16 +91,16 @@ def _number(concept: str, diagnosis: Diagnosis) -> float | None:
     return diagnosis.gauges.tensor_pct if concept == "tensor_pct" else diagnosis.kernel.number(concept)
 
 
-def _only_in(one: Diagnosis, other: Diagnosis, *, minor: bool = False) -> tuple[Finding, ...]:
-    """Causes that the other has not at all; but for ``minor`` those alone that gain something in this one.
+def _only_in(one: Diagnosis, others: Sequence[Member], *, minor: bool = False) -> tuple[Finding, ...]:
+    """Causes that none of the others has at all; but for ``minor`` those alone that gain something in this one.
 
     In a kernel that something holds all along, what was cured gained nothing, and is told for that.
     """
-    others = {finding.id for finding in other.findings}
+    known = {finding.id for member in others for other in member.diagnoses[:1] for finding in other.findings}
     return tuple(
         finding
         for finding in one.findings
-        if finding.id not in others
+        if finding.id not in known
         and finding.id not in one.explained
         and (finding.severity != "info" or (minor and not finding.option))
     )
