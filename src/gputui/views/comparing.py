@@ -16,7 +16,7 @@ from gputui.model.kernel import function_name
 from gputui.run.folder import run_of
 from gputui.run.pairs import keep_pairs, kept_pairs
 from gputui.views.screens.compare import CompareScreen
-from gputui.views.text import shown
+from gputui.views.text import shorten_middle, shown
 
 if TYPE_CHECKING:
     from gputui.analysis.compare.model import Comparison, Group, KernelKey
@@ -247,10 +247,9 @@ class Comparing:
     def shown(self) -> Compared | None:
         return self.found[self.which] if self.found else None
 
-    @property
-    def title(self) -> str:
-        """What is compared with what."""
-        base, new = map(self._name, (self.base, self.new))
+    def title(self, cells: int) -> str:
+        """What is compared with what, each name in so many cells."""
+        base, new = (shorten_middle(self._name(part), cells) for part in (self.base, self.new))
         return self.host.words.ui("compare.sides", base=base, new=new)
 
     def _name(self, part: Part) -> str:

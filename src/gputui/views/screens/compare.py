@@ -215,12 +215,13 @@ class CompareScreen(Screen[None]):
             self.box.styles.height = None
 
     def _show_header(self, title: str) -> None:
-        words = self.host.words
+        words, width = self.host.words, self.size.width
         # The names are those that the list of kernels has.
         _, *facts = title.split(" · ")
         if self.comparing.same_work:
             facts.append(words.ui("compare.same_work_said"))
-        self.header.show(self.comparing.title, facts, f"L: {words.ui(f'level.{self.level}')}  {words.language}")
+        right = f"L: {words.ui(f'level.{self.level}')}  {words.language}"
+        self.header.show(self.comparing.title(width // 4), facts, right, least=width)
 
     def _show_page(self) -> None:
         shown, group, words = self.comparing.shown, self.group, self.host.words

@@ -18,7 +18,7 @@ from gputui.views.text import Line, fit, paragraph, shorten_middle, shown
 from gputui.views.widgets.findings import MAX_WIDTH
 
 if TYPE_CHECKING:
-    from gputui.analysis.compare.model import Comparison, Group, Member
+    from gputui.analysis.compare.model import Comparison, Group, Member, Side
     from gputui.analysis.roofline import Roof
     from gputui.render.compare_rows import GroupRow
     from gputui.wording import ReaderLevel, Wording
@@ -126,9 +126,12 @@ class ShiftPage(GroupPage):
         two = None not in devices and devices[0] != devices[1]
         roofs: dict[str, Roof] = {}
         names: dict[str, str] = {}
-        sides = ((group.longest_base, devices[0], two), (group.longest_new, devices[1], False))
+        sides = (
+            (group.longest_base or _longest(comparison.base), devices[0], two),
+            (group.longest_new or _longest(comparison.new), devices[1], False),
+        )
         for member, device, is_other in sides:
-            if member is None or not member.diagnoses:
+            if not member.diagnoses:
                 continue
             roofline = member.diagnoses[0].roofline
             for roof in roofline.roofs:
@@ -139,6 +142,10 @@ class ShiftPage(GroupPage):
                 gpu = f"{shown(device.name, 60).removeprefix('NVIDIA ')[:_SHORT_GPU]} " if two and device else ""
                 names[id] = f"{gpu}{self.words.ui(f'roof.{roof.id}')}"
         return tuple(roofs.values()), names
+
+
+def _longest(side: Side) -> Member:
+    return max(side.members, key=lambda member: member.time_ns or 0.0)
 
 
 def _name(member: Member | None) -> str:
