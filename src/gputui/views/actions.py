@@ -158,7 +158,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("forget_pairs", ("U",), "compare", "compare", "forget_pairs", (COMPARE,)),
     Action("swap", ("x",), "compare", "compare", "swap", (COMPARE, COMPARE_PAGE)),
     Action("same_work", ("w",), "compare", "compare", "same_work", (COMPARE, COMPARE_PAGE)),
-    Action("page_why", ("1",), "compare", "compare", "show_page('why')", (COMPARE_PAGE,)),
+    Action("page_why", ("1",), "compare", "compare", "show_page('why')", (COMPARE, COMPARE_PAGE)),
     Action("page_roofline", ("2",), "compare", "compare", "show_page('roofline')", (COMPARE, COMPARE_PAGE)),
     Action("page_kernels", ("3",), "compare", "compare", "show_page('kernels')", (COMPARE, COMPARE_PAGE)),
     Action("other_kind", ("o",), "compare", "compare", "other_kind", (COMPARE, COMPARE_PAGE)),
@@ -218,6 +218,7 @@ def bindings(scope: Scope) -> list[BindingType]:
 
 def in_footer(pane: str) -> Iterable[Action]:
     """What the footer offers while this pane has the focus, most needed first."""
+    compared = ("page_why", "page_roofline", "page_kernels")
     first = {
         KERNELS: ("unfold", "compare", "base", "tab_roofline", "tab_metrics", "profile", "search", "filter", "sort"),
         TIMED: ("unfold", "compare", "base", "tab_timeline", "where", "profile", "group", "search", "filter", "sort"),
@@ -225,8 +226,8 @@ def in_footer(pane: str) -> Iterable[Action]:
         FINDINGS: ("where", "unfold", "tab_timeline"),
         SOURCE: ("unfold", "sort", "where", "search"),
         TIMELINE: ("zoom_in", "pan_right", "next_event", "next_gap", "select_event", "measure", "whole", "search"),
-        COMPARE: ("pair", "pick", "page_roofline", "page_kernels", "apart", "swap", "compare_copy"),
-        COMPARE_PAGE: ("next_group", "page_why", "page_roofline", "page_kernels", "swap", "compare_copy"),
+        COMPARE: ("pair", *compared, "compare_back", "pick", "swap", "apart", "compare_copy"),
+        COMPARE_PAGE: ("next_group", *compared, "compare_back", "swap", "compare_copy"),
         RUN_CHECK: ("proceed", "edit", "retry"),
         RUN_READY: ("proceed", "edit", "run_back"),
         RUN_GOING: ("stop", "output"),

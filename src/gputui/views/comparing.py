@@ -217,9 +217,7 @@ class Comparing:
         library, words, parts = self.host.library, self.host.words, (self.base, self.new)
         self.host.compare_sides(
             self.asked,
-            partial(
-                compare_parts, library, self.host.diagnoses, parts, self.pairings, words, same_work=self.same_work
-            ),
+            partial(compare_parts, library, self.host.diagnoses, parts, self.pairings, words, same_work=self.same_work),
         )
 
     def answered(self, asked: int, found: tuple[Compared, ...]) -> None:

@@ -202,7 +202,7 @@ class CompareScreen(Screen[None]):
             self._painted = shown
             self.groups.show(shown, at)
         self._fit_list()
-        self._show_header(told.title)
+        self._show_header(shown, told.title)
         self._show_page()
 
     def _fit_list(self) -> None:
@@ -214,10 +214,12 @@ class CompareScreen(Screen[None]):
         else:
             self.box.styles.height = None
 
-    def _show_header(self, title: str) -> None:
+    def _show_header(self, shown: Compared, title: str) -> None:
         words, width = self.host.words, self.size.width
         # The names are those that the list of kernels has.
         _, *facts = title.split(" · ")
+        if len(self.comparing.found) > 1:
+            facts.append(words.ui(f"compare.kind_{shown.comparison.kind}"))
         if self.comparing.same_work:
             facts.append(words.ui("compare.same_work_said"))
         right = f"L: {words.ui(f'level.{self.level}')}  {words.language}"

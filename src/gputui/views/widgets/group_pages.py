@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gputui import units
 from gputui.analysis.compare.amounts import amounts, point_of
+from gputui.paint.grid import width_of
 from gputui.paint.roofline import Arrow, Chart, draw, legend
 from gputui.render.compare_rows import cautions, next_lines, still_slow, why_lines
 from gputui.render.text import launch_shape
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _MOST_ARROWS = 60
 """More would only cover each other."""
 _SHORT_GPU = 12
+_LEAST_NAME = 36
 
 
 class GroupPage(LinesView):
@@ -156,6 +158,7 @@ class MembersPage(GroupPage):
     """The kernels of the group, before and after, in launch order."""
 
     def page(self, comparison: Comparison, group: Group, row: GroupRow, width: int) -> Iterable[Line]:
+        name_cells = max(width_of(_name(member)) for member in (*group.base, *group.new))
         for side, members in (("before", group.base), ("after", group.new)):
             if side == "after":
                 yield ()
@@ -163,9 +166,9 @@ class MembersPage(GroupPage):
             if not members:
                 yield [("  ", ""), (units.DASH, "faint")]
             for member in members:
-                yield from self._member(member, width)
+                yield from self._member(member, name_cells, width)
 
-    def _member(self, member: Member, width: int) -> Iterable[Line]:
+    def _member(self, member: Member, name_cells: int, width: int) -> Iterable[Line]:
         numbers = amounts((member,))
         facts = [units.duration(numbers.time_ns)]
         if member.diagnoses:
@@ -175,9 +178,9 @@ class MembersPage(GroupPage):
             ]
         facts.append(launch_shape(member.kernel, self.words))
         text = self.signs.separator.join(one for one in facts if one)
-        room = max(20, width - len(text) - 4)
-        name = shown(member.kernel.name)
-        if room >= min(len(name), 36):
+        room = min(name_cells, width - width_of(text) - 4)
+        name = _name(member)
+        if room >= min(name_cells, _LEAST_NAME):
             yield [("  ", ""), (fit(shorten_middle(name, room), room), ""), ("  ", ""), (text, "muted")]
         else:
             yield [("  ", ""), (shorten_middle(name, width - 2), "")]
