@@ -174,15 +174,17 @@ def _time_line(c: Comparison, time: TimeChange, what: str, words: Wording) -> st
         "what": words.text(f"compare.what.{what}"),
         "ratio": _ratio(time),
         "noise": time.noise_pct,
-        "because": _because(c, time.because, words, noise=time.noise_pct) if time.because else "",
+        "because": _because(c, time.because, words) if time.because else "",
     }
     untimed = time.before_ns is None or time.after_ns is None
     line = words.text(f"compare.time.{'untimed' if untimed else time.outcome}", **params)
-    if time.at_equal_clocks is None or untimed or len(set(map(units.times, time.at_equal_clocks))) == 1:
+    if time.at_equal_clocks is None or untimed:
         return line
     least, most = time.at_equal_clocks
     if time.outcome == "slower":
         least, most = 1 / most, 1 / least
+    if units.times(least) == units.times(most):
+        return line
     return words.text(f"compare.time.equal-{time.outcome}", line=line, least=least, most=most)
 
 
@@ -191,10 +193,10 @@ def _ratio(time: TimeChange) -> float | None:
     return 1 / time.speedup if time.outcome == "slower" and time.speedup else time.speedup
 
 
-def _because(c: Comparison, reasons: Sequence[str], words: Wording, **params: object) -> str:
+def _because(c: Comparison, reasons: Sequence[str], words: Wording) -> str:
     """Why something is open: that nothing could be paired says more than the rest."""
     unpaired = any(caution.id == "nothing-paired" for caution in c.cautions)
-    return words.text(f"compare.open.{'nothing-paired' if unpaired else reasons[0]}", **params)
+    return words.text(f"compare.open.{'nothing-paired' if unpaired else reasons[0]}")
 
 
 # ------------------------------------------------------------------ the three answers
@@ -405,7 +407,7 @@ def _group_row(c: Comparison, group: Group, words: Wording) -> GroupRow:
         before=units.duration(before.time_ns) if group.base else "",
         after=units.duration(after.time_ns) if group.new else "",
         gain="" if time is None else words.text(f"compare.gain.{time.outcome}", ratio=_ratio(time)),
-        reason=_because(c, time.because, words, noise=time.noise_pct) if time is not None and told else "",
+        reason=_because(c, time.because, words) if time is not None and told else "",
         sure=pairing(group, words),
         dram_before=dram[0],
         dram_after=dram[1],
