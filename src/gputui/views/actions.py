@@ -190,7 +190,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("palette", ("ctrl+p",), "app", "app", "command_palette", in_palette=False),
     Action("theme", ("t",), "app", "app", "next_theme"),
     Action("language", (), "app", "app", "next_language"),
-    Action("stop", ("ctrl+x",), "app", "app", "stop", (RUN_GOING,)),
+    Action("stop", ("ctrl+x",), "app", "app", "stop", (RUN_GOING, COMPARE_WAIT)),
     Action("quit", ("q", "ctrl+q"), "app", "app", "quit", (*_ALL, *RUN, *COMPARES)),
 )
 

@@ -170,6 +170,11 @@ class Comparing:
 
     def open(self, base: Part, new: Part) -> None:
         """Show these two sides against each other, as soon as all of their kernels are diagnosed."""
+        reports = self.host.library.reports
+        kinds = [{reports[number].facts is None for number in part.reports} for part in (base, new)]
+        if not kinds[0] & kinds[1]:
+            self._tell("kinds_differ")
+            return
         self.base, self.new = self._opened = base, new
         self.pairings, self.same_work, self.found, self.which = (), False, (), 0
         try:

@@ -49,9 +49,9 @@ class Waiting(OneLine):
     DEFAULT_CSS = "Waiting { height: 3; }"
 
     def show(self, done: int, total: int, text: str, *, ascii: bool) -> None:
-        count = f"{units.count(done)} / {units.count(total)}"
-        self._lines = [(), [(f" {text}", "strong")], [(" ", ""), (bar(done, total or 1, _BAR, ascii=ascii), "bar-lead"),
-                                                       (f"  {count}", "muted")]]  # fmt: skip
+        count = f"  {units.count(done)} / {units.count(total)}"
+        progress = [(" ", ""), (bar(done, total or 1, _BAR, ascii=ascii), "bar-lead"), (count, "muted")]
+        self._lines = [(), [(f" {text}", "strong")], progress]
         self.refresh()
 
 
@@ -70,10 +70,12 @@ class CompareScreen(Screen[None]):
         self.waiting = Waiting(id="waiting")
         self.answers = Answers(signs)
         self.groups = GroupList(words, signs)
+        self.body = Horizontal(id="body")
         self.box = Vertical(id="list")
         self.tabs = TabBar()
+        self.why = WhyPage(words, signs, id="why")
         self.pages: dict[str, GroupPage] = {
-            "why": WhyPage(words, signs, id="why"),
+            "why": self.why,
             "roofline": ShiftPage(words, signs, id="roofline"),
             "kernels": MembersPage(words, signs, id="kernels"),
         }
@@ -97,7 +99,7 @@ class CompareScreen(Screen[None]):
         yield self.notices
         yield self.waiting
         yield self.answers
-        with Horizontal(id="body"):
+        with self.body:
             with self.box:
                 yield self.groups
             with Vertical(id="detail"):
@@ -180,17 +182,19 @@ class CompareScreen(Screen[None]):
         """Paint what there is; the cursor stays on its kernels, whatever group they are in now."""
         shown, words = self.comparing.shown, self.host.words
         self.waiting.display = shown is None
-        for widget in (self.answers, self.groups, self.tabs, self.switcher):
-            widget.display = shown is not None
+        self.answers.display = self.body.display = shown is not None
         if shown is None:
             done, total = self.comparing.progress
             self.waiting.show(done, total, words.ui("compare.waiting"), ascii=self.host.ascii)
             self.header.show(words.ui("compare.title"), (), words.language)
             self._show_footer()
             return
+        if self.focused is None:
+            self.groups.focus()
         told = head([one.comparison for one in self.comparing.found], words)
+        self.why.cautions = [text for text, _ in told.cautions]
         self.notices.show(
-            [text for text, _ in told.cautions],
+            self.why.cautions,
             words.ui("compare.more_cautions", count=len(told.cautions) - Notices.MOST),
             urgent=sum(is_open for _, is_open in told.cautions),
         )

@@ -10,7 +10,7 @@ from gputui import units
 from gputui.analysis.compare.amounts import amounts, point_of
 from gputui.paint.grid import width_of
 from gputui.paint.roofline import Arrow, Chart, draw, legend
-from gputui.render.compare_rows import cautions, next_lines, still_slow, why_lines
+from gputui.render.compare_rows import next_lines, still_slow, why_lines
 from gputui.render.text import launch_shape
 from gputui.views import actions
 from gputui.views.glyphs import Glyphs
@@ -28,6 +28,8 @@ _MOST_ARROWS = 60
 """More would only cover each other."""
 _SHORT_GPU = 12
 _LEAST_NAME = 36
+_MOST_MEMBERS = 100
+"""On each side; a step of a timeline may launch thousands."""
 
 
 class GroupPage(LinesView):
@@ -44,7 +46,7 @@ class GroupPage(LinesView):
         self.row: GroupRow | None = None
         self.level: ReaderLevel = "pytorch"
 
-    def show(self, comparison: Comparison, group: Group | None, row: GroupRow | None, level: ReaderLevel) -> None:
+    def show(self, comparison: Comparison, group: Group, row: GroupRow, level: ReaderLevel) -> None:
         same = comparison is self.comparison and group is self.group
         self.comparison, self.group, self.row, self.level = comparison, group, row, level
         self.rebuild(to_top=not same)
@@ -66,6 +68,8 @@ class GroupPage(LinesView):
 class WhyPage(GroupPage):
     """Why the selected group changed; then what is still slow, what to change next, and how far to trust all of it."""
 
+    cautions: Sequence[str] = ()
+
     def page(self, comparison: Comparison, group: Group, row: GroupRow, width: int) -> Iterable[Line]:
         width = min(width, MAX_WIDTH)
         words = self.words
@@ -73,11 +77,10 @@ class WhyPage(GroupPage):
         yield from self._told(why_lines(group, words) or [words.ui("compare.unchanged")], width)
         yield from self._part([still_slow(comparison, words) or ""], width)
         yield from self._part(next_lines(comparison, words, self.level), width)
-        told = cautions(comparison, words)
-        if told:
+        if self.cautions:
             yield ()
             yield [(words.ui("compare.cautions"), "label-word")]
-            yield from self._told(told, width)
+            yield from self._told(self.cautions, width)
 
     def _part(self, texts: Sequence[str], width: int) -> Iterable[Line]:
         """What says itself what it is about: its first line leads, the others belong to that."""
@@ -125,7 +128,7 @@ class ShiftPage(GroupPage):
     def _roofs(self, comparison: Comparison, group: Group) -> tuple[tuple[Roof, ...], dict[str, str]]:
         """DRAM's and those of the arithmetic that the group uses; of two GPUs each has its own."""
         devices = [comparison.base.device, comparison.new.device]
-        two = None not in devices and devices[0] != devices[1]
+        two = len({device.name for device in devices if device is not None}) > 1
         roofs: dict[str, Roof] = {}
         names: dict[str, str] = {}
         sides = (
@@ -158,15 +161,19 @@ class MembersPage(GroupPage):
     """The kernels of the group, before and after, in launch order."""
 
     def page(self, comparison: Comparison, group: Group, row: GroupRow, width: int) -> Iterable[Line]:
-        name_cells = max(width_of(_name(member)) for member in (*group.base, *group.new))
+        told = (*group.base[:_MOST_MEMBERS], *group.new[:_MOST_MEMBERS])
+        name_cells = max(width_of(_name(member)) for member in told)
         for side, members in (("before", group.base), ("after", group.new)):
             if side == "after":
                 yield ()
             yield [(self.words.ui(f"compare.{side}"), "label-word")]
             if not members:
                 yield [("  ", ""), (units.DASH, "faint")]
-            for member in members:
+            for member in members[:_MOST_MEMBERS]:
                 yield from self._member(member, name_cells, width)
+            if len(members) > _MOST_MEMBERS:
+                text = self.words.ui("compare.more_kernels", count=len(members) - _MOST_MEMBERS)
+                yield [("  ", ""), (text, "faint")]
 
     def _member(self, member: Member, name_cells: int, width: int) -> Iterable[Line]:
         numbers = amounts((member,))
