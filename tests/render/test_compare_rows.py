@@ -170,7 +170,7 @@ def test_groups_come_with_their_numbers() -> None:
     assert (second.base[:9], second.new, second.how) == ("2 × nvjet", "", "same kernel")
     lines = rows.why_lines(first.group, ENGLISH)
     assert lines[0] == "flash_fwd_kernel: 3.5× faster."
-    assert "1 launch in place of 5" in lines[1]
+    assert "1 kernel in place of 5" in lines[1]
     assert "Cured: attention written out." in lines
     # What the softmax of five kernels did is not held against the whole.
     assert not any(line.startswith("Numbers") for line in lines)
@@ -312,6 +312,22 @@ def test_every_kind_of_fusion_has_words(tiny: Comparison, fusion: Fusion, langua
     row = rows.answers(replace(tiny, fusion=fusion), wording(language))[2]
     assert_filled(row.title, row.numbers)
     assert row.mark == {"fused": "yes", "unknown": "unknown"}.get(fusion, "no")
+
+
+def test_a_fusion_that_is_not_sure_is_no_reason() -> None:
+    c = sample("eager", "sdpa")
+    group = replace(c.groups[0], sureness=0.4)
+    note = rows.answers(replace(c, groups=(group,)), ENGLISH)[2].note
+    assert note.endswith("copy (not sure: check that it does the same)")
+    lines = rows.why_lines(group, ENGLISH)
+    assert "1 kernel in place of 5: attention scores, mul, softmax, attention values, copy." in lines
+    assert not any("on the chip" in line for line in lines)
+
+
+def test_other_clocks_do_not_matter_where_the_answer_is_open_anyway(tiny: Comparison) -> None:
+    time = replace(tiny.time, outcome="inconclusive", at_equal_clocks=(0.5, 2.0), because=("other-gpu",))
+    assert "clocks" not in rows.headline(replace(tiny, time=time), ENGLISH)
+    assert "0.50× to 2.0× as fast" in rows.headline(replace(tiny, time=replace(time, because=("clocks",))), ENGLISH)
 
 
 def test_fused_and_split_goes_by_which_is_more(tiny: Comparison) -> None:

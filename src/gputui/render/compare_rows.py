@@ -178,7 +178,8 @@ def _time_line(c: Comparison, time: TimeChange, what: str, words: Wording) -> st
     }
     untimed = time.before_ns is None or time.after_ns is None
     line = words.text(f"compare.time.{'untimed' if untimed else time.outcome}", **params)
-    if time.at_equal_clocks is None or untimed:
+    other = set(time.because) - {"clocks", "noise"}
+    if time.at_equal_clocks is None or untimed or other:
         return line
     least, most = time.at_equal_clocks
     if time.outcome == "slower":
@@ -285,7 +286,9 @@ def _became(group: Group, words: Wording) -> str:
     text = words.text(
         f"compare.{group.how}-one", kernels=kernels // group.times, name=name, parts=parts_of(many, words)
     )
-    return text if group.times == 1 else words.text("compare.fused-times", count=group.times, text=text)
+    if group.times > 1:
+        text = words.text("compare.fused-times", count=group.times, text=text)
+    return text if _is_sure(group) else words.text("compare.unsure", text=text)
 
 
 def parts_of(members: Iterable[Member], words: Wording) -> str:
@@ -443,17 +446,26 @@ def _names(group: Group, side: Literal["base", "new"], words: Wording) -> str:
     if not members:
         return ""
     name, times = short_name(members[0]), amounts.kernels
-    if len({member.key.function for member in members}) > 1:
+    if _are_several(members):
         times = group.times
         name = words.text("compare.kernels-of", count=amounts.kernels // times, names=parts_of(members, words))
     return name if times == 1 else words.text("compare.times", count=times, name=name)
+
+
+def _is_sure(group: Group) -> bool:
+    """Whether the pair was made by more than its place."""
+    return group.by_hand or group.sureness >= _SURE
+
+
+def _are_several(members: Sequence[Member]) -> bool:
+    return len({member.key.function for member in members}) > 1
 
 
 def pairing(group: Group, words: Wording) -> str:
     """How a pair was made, where that is not certain; empty where it is."""
     if group.by_hand:
         return words.text("compare.by-hand")
-    if group.time is None or group.sureness >= _SURE:
+    if group.time is None or _is_sure(group):
         return ""
     return words.text(f"compare.by-{'likeness' if group.how == 'alike' else 'place'}")
 
@@ -519,7 +531,7 @@ def _alone(group: Group, words: Wording) -> str:
 def _handed_on(group: Group, words: Wording) -> str:
     fused = group.how == "fused"
     many, few = (group.before, group.after) if fused else (group.after, group.before)
-    measured = group.before.dram_bytes is not None and group.after.dram_bytes is not None
+    measured = None not in (group.before.dram_bytes, group.after.dram_bytes) and _is_sure(group)
     return words.text(
         f"compare.why.{group.how}{'' if measured else '-unmeasured'}",
         parts=parts_of(group.base if fused else group.new, words),
@@ -580,7 +592,8 @@ def still_slow(c: Comparison, words: Wording) -> str | None:
     if longest is None or not longest.diagnoses:
         return words.text("compare.slowest-timeline", name=name, share=share)
     verdict = words.verdict(longest.diagnoses[0].verdict)
-    return words.text("compare.slowest", name=name, share=share, verdict=safe(verdict))
+    key = "slowest-several" if _are_several(group.new) else "slowest"
+    return words.text(f"compare.{key}", name=name, share=share, verdict=safe(verdict))
 
 
 @dataclass(frozen=True, slots=True)
