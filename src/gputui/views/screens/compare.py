@@ -91,8 +91,7 @@ class CompareScreen(Screen[None]):
             widget.ascii = ascii
         self._is_over = False
         self._painted: Compared | None = None
-        self._kept: frozenset[KernelKey] = frozenset()
-        """Kernels of the selected group: whatever group these are in after a change is the selected one."""
+        self._paired: frozenset[KernelKey] = frozenset()
 
     def compose(self) -> ComposeResult:
         yield self.header
@@ -202,12 +201,19 @@ class CompareScreen(Screen[None]):
         moved = shift(shown.comparison, words) if height >= _SHORT else None
         self.answers.show(told, moved or "", is_roomy=height >= _ROOMY)
         if shown is not self._painted:
-            at = next((group.number for group in shown.comparison.groups if _keys(group) & self._kept), 0)
+            at = self._place_in(shown)
             self._painted = shown
             self.groups.show(shown, at)
         self._fit_list()
         self._show_header(shown, told.title)
         self._show_page()
+
+    def _place_in(self, shown: Compared) -> int:
+        """The group that the kernels of the selected one are in now, or those that were just paired."""
+        kept, self._paired = self._paired, frozenset()
+        if not kept and self._painted is not None and self.groups.row is not None:
+            kept = _keys(self._painted.comparison.groups[self.groups.row])
+        return next((group.number for group in shown.comparison.groups if _keys(group) & kept), 0)
 
     def _fit_list(self) -> None:
         """In the stacked layout the list takes what it needs, and at most a quarter; a chart needs more of the room."""
@@ -253,8 +259,6 @@ class CompareScreen(Screen[None]):
 
     def on_line_table_highlighted(self, event: LineTable.Highlighted) -> None:
         event.stop()
-        if self.group is not None:
-            self._kept = _keys(self.group)
         self._show_page()
 
     def on_descendant_focus(self) -> None:
@@ -289,7 +293,7 @@ class CompareScreen(Screen[None]):
             self._tell("pick_first")
         else:
             groups = [shown.comparison.groups[number] for number in picked]
-            self._kept = frozenset(key for group in groups for key in _keys(group))
+            self._paired = frozenset(key for group in groups for key in _keys(group))
             self.comparing.pair(groups)
 
     def action_apart(self) -> None:
