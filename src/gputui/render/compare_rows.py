@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 from gputui import units
@@ -678,7 +679,7 @@ def changed_groups(c: Comparison, words: Wording) -> list[list[str]]:
         return abs((group.before.time_ns or 0.0) - (group.after.time_ns or 0.0))
 
     told = (why_lines(group, words) for group in sorted(c.groups, key=change, reverse=True))
-    return [lines for lines in told if lines][:SHOWN_WHYS]
+    return list(islice((lines for lines in told if lines), SHOWN_WHYS))
 
 
 def _time(c: Comparison) -> TimeChange:
