@@ -7,6 +7,7 @@ from textual.binding import Binding
 
 from gputui.views import actions
 from gputui.views.app import GputuiApp
+from gputui.views.screens.compare import CompareScreen
 from gputui.views.screens.help import HelpScreen
 from gputui.views.screens.main import MainScreen
 from gputui.views.screens.run import RunScreen
@@ -25,7 +26,7 @@ from .conftest import Start
 from .fakes import make_report
 
 HOMES = {
-    "app": (GputuiApp,), "main": (MainScreen,), "run": (RunScreen,),
+    "app": (GputuiApp,), "main": (MainScreen,), "run": (RunScreen,), "compare": (CompareScreen,),
     "pane": (LineTable, DiagnosisView, TimelineView, RunPage, OutputPane),
     "place": (TimelineDiagnosisView, RangeTree), "timeline": (TimelineView,), "prompt": (Prompt, CommandEditor),
 }  # fmt: skip
@@ -48,8 +49,9 @@ def test_no_key_means_two_things_in_one_place() -> None:
     own = [key for action in actions.ACTIONS if action.scope in ("pane", "timeline") for key in action.keys]
     others = {key for action in actions.ACTIONS if action.scope in ("main", "app") for key in action.keys}
     assert len(own) == len(set(own))
-    running = [key for action in actions.ACTIONS if action.scope in ("pane", "run", "app") for key in action.keys]
-    assert len(running) == len(set(running))
+    for screen in ("run", "compare"):
+        keys = [key for action in actions.ACTIONS if action.scope in ("pane", screen, "app") for key in action.keys]
+        assert len(keys) == len(set(keys))
     # Where it selects and takes back, the timeline comes before the screen.
     assert set(own) & others == {"enter", "space", "escape"}
 

@@ -28,6 +28,7 @@ from gputui.views import actions
 from gputui.views.app import GputuiApp, _tell_kept
 from gputui.views.guide_text import command_rows, parsed, shown_command
 from gputui.views.live import Live
+from gputui.views.screens.compare import CompareScreen
 from gputui.views.screens.doctor import DoctorScreen
 from gputui.views.screens.help import HelpScreen
 from gputui.views.screens.run import RunScreen, clock_text
@@ -845,6 +846,10 @@ async def test_r_repeats_the_commands_in_another_folder(session: FakeSession) ->
             assert repeated.argv == tuple(word.replace(session.place(), new.place()) for word in old.argv)
         assert len(app.library.reports) == 4
         assert app.main.kernels.data.grouping == "file"
+        # The run before is what the new one is compared with.
+        await press(app, pilot, "c")
+        assert isinstance(app.screen, CompareScreen)
+        assert (app.comparing.base.reports, app.comparing.new.reports) == ((1,), (2,))
 
 
 async def test_r_after_p_repeats_that_kernel_alone(session: FakeSession) -> None:

@@ -11,12 +11,12 @@ from typing import Literal
 
 from textual.binding import Binding, BindingType
 
-Scope = Literal["app", "main", "run", "pane", "place", "timeline", "prompt"]
-"""Whose binding it is: the application's (valid everywhere), the main screen's, the run screen's, that of a pane with a
-cursor, of one whose lines lead to places in a timeline, of the timeline itself (which are such panes too), or of the
-line of input."""
-Group = Literal["move", "kernels", "view", "timeline", "find", "run", "keep", "app"]
-GROUPS: tuple[Group, ...] = ("move", "view", "timeline", "find", "kernels", "run", "keep", "app")
+Scope = Literal["app", "main", "run", "compare", "pane", "place", "timeline", "prompt"]
+"""Whose binding it is: the application's (valid everywhere), the main screen's, the run screen's, that of the screen
+that compares, that of a pane with a cursor, of one whose lines lead to places in a timeline, of the timeline itself
+(which are such panes too), or of the line of input."""
+Group = Literal["move", "kernels", "view", "timeline", "find", "compare", "run", "keep", "app"]
+GROUPS: tuple[Group, ...] = ("move", "view", "timeline", "find", "kernels", "compare", "run", "keep", "app")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +81,9 @@ RUN_CHOOSE, RUN_NOTHING, RUN_FAILED = "run-choose", "run-nothing", "run-failed"
 """The run screen: the check of the machine and nsys's command; ncu's commands; one that runs; kernels to choose from,
 or none; what went wrong."""
 RUN = (RUN_CHECK, RUN_READY, RUN_GOING, RUN_CHOOSE, RUN_NOTHING, RUN_FAILED)
+COMPARE, COMPARE_PAGE, COMPARE_WAIT = "compare", "compare-page", "compare-wait"
+"""The screen that compares: its list, its pages, and while it waits for verdicts."""
+COMPARES = (COMPARE, COMPARE_PAGE, COMPARE_WAIT)
 _ALL = (KERNELS, TIMED, RANGES, DIAGNOSIS, FINDINGS, ROOFLINE, TIMELINE, METRICS, SOURCE, EMPTY)
 _SEARCHED = (KERNELS, TIMED, RANGES, METRICS, SOURCE, TIMELINE)
 _FILTERED = (KERNELS, TIMED, RANGES, METRICS, SOURCE)
@@ -147,6 +150,25 @@ ACTIONS: tuple[Action, ...] = (
     Action("sort", ("s",), "kernels", "main", "sort", (KERNELS, TIMED, SOURCE)),
     Action("reverse", ("S",), "kernels", "main", "reverse"),
     Action("group", ("o",), "kernels", "main", "group", (KERNELS, TIMED, RANGES)),
+    Action("base", ("m",), "compare", "main", "mark_base", (KERNELS, TIMED)),
+    Action("compare", ("c",), "compare", "main", "compare", (KERNELS, TIMED, DIAGNOSIS, FINDINGS)),
+    Action("pick", ("space",), "compare", "compare", "pick", (COMPARE,)),
+    Action("pair", ("p",), "compare", "compare", "pair", (COMPARE,)),
+    Action("apart", ("u",), "compare", "compare", "apart", (COMPARE,)),
+    Action("forget_pairs", ("U",), "compare", "compare", "forget_pairs", (COMPARE,)),
+    Action("swap", ("x",), "compare", "compare", "swap", (COMPARE, COMPARE_PAGE)),
+    Action("same_work", ("w",), "compare", "compare", "same_work", (COMPARE, COMPARE_PAGE)),
+    Action("page_why", ("1",), "compare", "compare", "show_page('why')", (COMPARE, COMPARE_PAGE)),
+    Action("page_roofline", ("2",), "compare", "compare", "show_page('roofline')", (COMPARE, COMPARE_PAGE)),
+    Action("page_kernels", ("3",), "compare", "compare", "show_page('kernels')", (COMPARE, COMPARE_PAGE)),
+    Action("other_kind", ("o",), "compare", "compare", "other_kind", (COMPARE, COMPARE_PAGE)),
+    Action("compare_level", ("L",), "compare", "compare", "next_level", (COMPARE_PAGE,)),
+    Action("next_group", ("right_square_bracket",), "move", "compare", "step_group(1)", (COMPARE_PAGE,)),
+    Action("previous_group", ("left_square_bracket",), "move", "compare", "step_group(-1)"),
+    Action("other_pane", ("tab", "shift+tab"), "move", "compare", "other_pane", (COMPARE, COMPARE_PAGE)),
+    Action("compare_copy", ("y",), "keep", "compare", "copy", (COMPARE, COMPARE_PAGE)),
+    Action("compare_save", ("e",), "keep", "compare", "save", (COMPARE, COMPARE_PAGE)),
+    Action("compare_back", ("escape",), "compare", "compare", "back", COMPARES, in_palette=False),
     Action("profile", ("p",), "run", "main", "profile", (KERNELS, TIMED, DIAGNOSIS, FINDINGS)),
     Action("again", ("r",), "run", "main", "run_again"),
     Action("proceed", ("enter",), "run", "run", "proceed", (RUN_CHECK, RUN_READY, RUN_CHOOSE), in_palette=False),
@@ -164,12 +186,12 @@ ACTIONS: tuple[Action, ...] = (
     Action("run_back", ("escape",), "run", "run", "back", (RUN_READY, RUN_CHOOSE, RUN_NOTHING), in_palette=False),
     Action("copy", ("y",), "keep", "main", "copy", (DIAGNOSIS, FINDINGS)),
     Action("save", ("e",), "keep", "main", "save", (DIAGNOSIS, FINDINGS)),
-    Action("help", ("question_mark", "f1"), "app", "app", "help", (*_ALL, *RUN)),
+    Action("help", ("question_mark", "f1"), "app", "app", "help", (*_ALL, *RUN, *COMPARES)),
     Action("palette", ("ctrl+p",), "app", "app", "command_palette", in_palette=False),
     Action("theme", ("t",), "app", "app", "next_theme"),
     Action("language", (), "app", "app", "next_language"),
-    Action("stop", ("ctrl+x",), "app", "app", "stop", (RUN_GOING,)),
-    Action("quit", ("q", "ctrl+q"), "app", "app", "quit", (*_ALL, *RUN)),
+    Action("stop", ("ctrl+x",), "app", "app", "stop", (RUN_GOING, COMPARE_WAIT)),
+    Action("quit", ("q", "ctrl+q"), "app", "app", "quit", (*_ALL, *RUN, *COMPARES)),
 )
 
 BY_ID = {action.id: action for action in ACTIONS}
@@ -196,13 +218,16 @@ def bindings(scope: Scope) -> list[BindingType]:
 
 def in_footer(pane: str) -> Iterable[Action]:
     """What the footer offers while this pane has the focus, most needed first."""
+    compared = ("page_why", "page_roofline", "page_kernels")
     first = {
-        KERNELS: ("unfold", "tab_roofline", "tab_metrics", "profile", "search", "filter", "sort"),
-        TIMED: ("unfold", "tab_timeline", "where", "profile", "group", "search", "filter", "sort"),
+        KERNELS: ("unfold", "compare", "base", "tab_roofline", "tab_metrics", "profile", "search", "filter", "sort"),
+        TIMED: ("unfold", "compare", "base", "tab_timeline", "where", "profile", "group", "search", "filter", "sort"),
         RANGES: ("open_place", "unfold", "group", "tab_timeline", "search", "filter"),
         FINDINGS: ("where", "unfold", "tab_timeline"),
         SOURCE: ("unfold", "sort", "where", "search"),
         TIMELINE: ("zoom_in", "pan_right", "next_event", "next_gap", "select_event", "measure", "whole", "search"),
+        COMPARE: ("pair", *compared, "compare_back", "pick", "swap", "apart", "compare_copy"),
+        COMPARE_PAGE: ("next_group", *compared, "compare_back", "swap", "compare_copy"),
         RUN_CHECK: ("proceed", "edit", "retry"),
         RUN_READY: ("proceed", "edit", "run_back"),
         RUN_GOING: ("stop", "output"),

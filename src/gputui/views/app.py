@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +29,7 @@ from textual.worker import Worker, WorkerState, get_current_worker
 from gputui.errors import EXIT_INTERRUPTED, EXIT_NO, EXIT_USAGE, GputuiError
 from gputui.render.files import write_whole
 from gputui.views import actions, settings
+from gputui.views.comparing import Compared, Comparing
 from gputui.views.glyphs import glyphs
 from gputui.views.guide import Guide, Proposer
 from gputui.views.library import (
@@ -57,9 +58,11 @@ from gputui.views.messages import (
     RangeRead,
     ReportFailed,
     ReportOpened,
+    SidesCompared,
     SourceRead,
     TimelineExplained,
 )
+from gputui.views.screens.compare import CompareScreen
 from gputui.views.screens.error import ErrorScreen
 from gputui.views.screens.help import HelpScreen
 from gputui.views.screens.loading import LoadingScreen
@@ -89,7 +92,8 @@ _KEPT_SOURCES = 32
 
 class GputuiApp(App[int]):
     """``sources`` are files, folders or reports already open; ``level`` is the reader's, ``None`` to fit the kernel;
-    ``session`` is a run to lead through before there are any, with ``means`` as ``Guide`` has them."""
+    ``session`` is a run to lead through before there are any, with ``means`` as ``Guide`` has them; ``compared`` are
+    the paths of a base and of what to compare with it."""
 
     CSS_PATH = "app.tcss"
     TITLE = "gputui"
@@ -105,6 +109,7 @@ class GputuiApp(App[int]):
         level: ReaderLevel | None = None,
         ascii: bool = False,
         session: Session | None = None,
+        compared: tuple[Sequence[Path], Sequence[Path]] | None = None,
         **means: Any,
     ) -> None:
         super().__init__()
@@ -126,7 +131,11 @@ class GputuiApp(App[int]):
         self.owns_process = False
         """Whether nothing is left to do once the application is closed."""
         self.generation = 0
-        self._sources = list(sources)
+        self._compared = compared
+        self._sources: list[Path | str | Report] = []
+        for source in (*sources, *(path for side in compared or () for path in side)):
+            if source not in self._sources:
+                self._sources.append(source)
         self._stop_loading = threading.Event()
         self._reading = threading.Lock()
         self._next_sources: list[Path | str | Report] = []
@@ -134,6 +143,7 @@ class GputuiApp(App[int]):
         self._main = MainScreen(self)
         self._loading: LoadingScreen | None = None
         self.guide = Guide(self, session, **means)
+        self.comparing = Comparing(self)
         for theme in THEMES:
             self.register_theme(theme)
         self.theme = (
@@ -296,6 +306,10 @@ class GputuiApp(App[int]):
         text = timeline_markdown(report, diagnosis, select(diagnosis), self.words, level)
         self.post_message(ExplanationWritten(generation, text, report.path, keep))
 
+    @work(thread=True, exclusive=True, group="compare", exit_on_error=False)
+    def compare_sides(self, asked: int, compare: Callable[[], tuple[Compared, ...]]) -> None:
+        self.post_message(SidesCompared(asked, compare()))
+
     @work(thread=True, exclusive=True, group="extras", exit_on_error=False)
     def _read_extras(self, generation: int, entry: Entry) -> None:
         extras = self.library.report_of(entry).report.source.extras(entry.kernel.index)
@@ -335,8 +349,11 @@ class GputuiApp(App[int]):
             _LOG.error("worker %s failed", worker.name, exc_info=error)
             if worker.group == "diagnose":
                 self.backlog.clear()
+                self.comparing.stop()
             if worker.group == "load":
                 self._is_loading = False
+            if worker.group == "compare":
+                self.comparing.close()
             self._show_failure(error)
 
     def _show_failure(self, error: BaseException | None) -> None:
@@ -394,6 +411,9 @@ class GputuiApp(App[int]):
             self.guide.loaded()
         elif self.library.reports:
             self._main.show_notices()
+            if self._compared is not None:
+                self.comparing.open_paths(*self._compared)
+                self._compared = None
         elif event.stopped:
             self.exit(EXIT_NO)
         elif self.library.failures:
@@ -405,6 +425,7 @@ class GputuiApp(App[int]):
         if event.generation == self.generation:
             self.diagnoses.update(event.diagnoses)
             self._main.show_diagnoses(event.diagnoses)
+            self.comparing.advance()
 
     def on_kernels_linked(self, event: KernelsLinked) -> None:
         if event.generation == self.generation:
@@ -421,6 +442,10 @@ class GputuiApp(App[int]):
             self._main.show_timeline(event.report, event.explained)
             self._start_linking()
             self.guide.advance()
+            self.comparing.advance()
+
+    def on_sides_compared(self, event: SidesCompared) -> None:
+        self.comparing.answered(event.asked, event.found)
 
     def on_machine_checked(self, event: MachineChecked) -> None:
         self.guide.checked()
@@ -433,7 +458,7 @@ class GputuiApp(App[int]):
 
     def on_explanation_written(self, event: ExplanationWritten) -> None:
         if event.generation == self.generation:
-            self._keep(event.text, Path(event.path).name, event.keep)
+            self.keep(event.text, Path(event.path).name, event.keep)
 
     def on_extras_read(self, event: ExtrasRead) -> None:
         if event.generation == self.generation:
@@ -481,6 +506,13 @@ class GputuiApp(App[int]):
             self.backlog.want(entry.number)
             self._start_diagnosing()
 
+    def diagnose_missing(self, reports: Iterable[int]) -> None:
+        """Have the verdicts of all kernels of these reports, whatever was stopped before."""
+        entries = (entry for number in reports for entry in self.library.reports[number].entries)
+        self.backlog.add(one.number for one in entries if one.timed is None and one.number not in self.diagnoses)
+        if len(self.backlog):
+            self._start_diagnosing()
+
     def read_extras(self, entry: Entry) -> None:
         if entry.number not in self.extras:
             self._read_extras(self.generation, entry)
@@ -510,7 +542,7 @@ class GputuiApp(App[int]):
         """Copy or save what is said of a kernel."""
         text = self._markdown(entry, level)
         if text is not None:
-            self._keep(text, entry.kernel.name, keep)
+            self.keep(text, entry.kernel.name, keep)
 
     def explain_timeline(self, loaded: LoadedReport, level: ReaderLevel, keep: Keep) -> None:
         """Copy or save what is said of a timeline, once it is written."""
@@ -520,7 +552,8 @@ class GputuiApp(App[int]):
             return
         self._write_explanation(self.generation, loaded.report, explained.diagnosis, level, keep)
 
-    def _keep(self, text: str, name: str, keep: Keep) -> None:
+    def keep(self, text: str, name: str, keep: Keep) -> None:
+        """Copy a text, or save it under this name."""
         if keep == "copy":
             self.copy(text)
         else:
@@ -580,12 +613,13 @@ class GputuiApp(App[int]):
             return
         self._stop_loading.set()
         self.backlog.clear()
+        self.comparing.stop()
 
     def action_help(self) -> None:
         if not isinstance(self.screen, HelpScreen):
             screen = self.screen
-            pane = screen.pane if isinstance(screen, MainScreen | RunScreen) else actions.KERNELS
-            offered = screen.offered if isinstance(screen, RunScreen) else None
+            pane = screen.pane if isinstance(screen, MainScreen | RunScreen | CompareScreen) else actions.KERNELS
+            offered = screen.offered if isinstance(screen, RunScreen | CompareScreen) else None
             self.push_screen(HelpScreen(self.words, self.signs, pane, offered, ascii=self.ascii))
 
     def action_next_theme(self) -> None:
@@ -620,20 +654,21 @@ class GputuiApp(App[int]):
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """The palette: what the table of keys offers, with its key."""
-        if screen is not self._main:
+        if not isinstance(screen, MainScreen | CompareScreen):
             return
+        elsewhere = ("main", "language") if isinstance(screen, CompareScreen) else ("compare",)
         for action in actions.ACTIONS:
-            if action.in_palette:
+            if action.in_palette and not {action.scope, action.id} & set(elsewhere):
                 key = f"   {action.key_text(ascii=self.ascii)}" if action.keys else ""
                 yield SystemCommand(
                     self.words.ui(f"footer.{action.id}"),
                     escape(f"{self.words.ui(f'action.{action.id}')}{key}"),  # the palette reads it as markup
-                    self._runner(action),
+                    self._runner(action, screen),
                 )
 
-    def _runner(self, action: actions.Action):  # type: ignore[no-untyped-def]
+    def _runner(self, action: actions.Action, screen: MainScreen | CompareScreen):  # type: ignore[no-untyped-def]
         async def run() -> None:
-            node = self if action.scope == "app" else self._main
+            node = self if action.scope == "app" else screen
             await self.run_action(action.call, default_namespace=node)
 
         return run

@@ -36,14 +36,19 @@ class Glyphs:
     """A step that has come to a good end."""
     here: str
     """The step that one is at."""
+    no: str
+    """An answer; the other ones are ``done`` and ``unknown``."""
+    arrow: str
+    """From before to after."""
 
 
 UNICODE = Glyphs(
-    "●", "◐", "○", "✓", "?", "·", "▌", "•", " · ", "▸", "▾", "▾", "▴", "⏎", "–", "─", "▌", "!", "◎", "✓", "▸"
+    "●", "◐", "○", "✓", "?", "·", "▌", "•", " · ", "▸", "▾", "▾", "▴", "⏎", "–", "─", "▌", "!", "◎", "✓", "▸", "✗", "→"
 )
 ASCII = Glyphs(
-    "#", "+", "o", "=", "?", ".", ">", "-", " - ", "+", "-", " v", " ^", "enter", "-", "-", "|", "!", "*", "ok", ">"
-)
+    "#", "+", "o", "=", "?", ".", ">", "-", " - ", "+", "-", " v", " ^", "enter", "-", "-", "|", "!", "*", "ok", ">",
+    "no", "->",
+)  # fmt: skip
 
 
 def glyphs(ascii: bool) -> Glyphs:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from gputui.run.folder import RunRecord, RunSummary
     from gputui.run.session import Listener, Session, StepResult
     from gputui.views.app import GputuiApp
-    from gputui.views.library import Entry
+    from gputui.views.library import Entry, LoadedReport
 
 Page = Literal["program", "checking", "planning", "ready", "running", "reading", "choose", "failed"]
 """What the run screen shows: asks for the program; looks at the machine; works out the commands; commands that wait for
@@ -109,6 +109,8 @@ class Guide:
         self._request = opened.request if opened else None
         """What the run was asked for that is open."""
         self._reports: list[Path] = []
+        self._before: LoadedReport | None = None
+        """The last one before the commands are run again: what comes of that is compared with it."""
         self._given = timeline
         self._wanted: Entry | None = None
         self._redo: Callable[[], None] = self._check
@@ -402,6 +404,9 @@ class Guide:
         if not new:
             self.fail(library.failures[-1] if library.failures else GputuiError("gputui", "nothing could be read"))
             return
+        if self._before is not None:
+            self.host.comparing.mark_run_before(self._before)
+            self._before = None
         timeline = next((one for one in new if library.reports[one].facts is not None), None)
         if timeline is None or len(self.commands) > 1 or self.stage == "counters":
             self._explain(new)
@@ -581,6 +586,7 @@ class Guide:
             self.host.notify(self.host.words.text("guide.nothing_to_repeat"), markup=False)
             return
         self._begin_anew(request)
+        self._before = self.host.library.reports[-1] if self.host.library.reports else None
         self.done, self._wanted = {"check"}, None
         ran = list(self._ran.values())
         self.stage = "timeline" if ran[0].tool == "nsys" else "counters"

@@ -145,7 +145,8 @@ class Library:
     """All reports of this session. Only the screen's thread changes it.
 
     ``timelines`` are, by a report's place, what has been worked out of it; ``links``, by the number of a timeline's
-    entry, the launches that have counters; ``remarks`` what was told while they were recorded.
+    entry, the launches that have counters; ``remarks`` what was told while they were recorded; ``base`` the kernel that
+    is marked to compare with.
     """
 
     reports: list[LoadedReport] = field(default_factory=list)
@@ -154,6 +155,7 @@ class Library:
     remarks: list[str] = field(default_factory=list)
     timelines: dict[int, ExplainedTimeline] = field(default_factory=dict)
     links: Mapping[int, LinkedEntry] = field(default_factory=dict)
+    base: Entry | None = None
 
     def add(self, loaded: LoadedReport) -> None:
         self.reports.append(loaded)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gputui.model.report import Extras
     from gputui.run.plan import Command
     from gputui.run.session import StepResult
+    from gputui.views.comparing import Compared
     from gputui.views.library import ExplainedTimeline, LinkedEntry, LoadedReport, RangeContent, SummedKernels
 
 
@@ -144,6 +145,15 @@ class ExplanationWritten(Message):
         self.text = text
         self.path = path
         self.keep = keep
+
+
+class SidesCompared(Message):
+    """The answer to what ``Comparing`` has asked for, counted."""
+
+    def __init__(self, asked: int, found: tuple[Compared, ...]) -> None:
+        super().__init__()
+        self.asked = asked
+        self.found = found
 
 
 class MachineChecked(Message):

@@ -22,7 +22,7 @@ from gputui.views.text import Line, cut
 
 ROLES = (
     "title", "strong", "muted", "faint", "accent", "key", "head", "label-word", "do", "code", "number", "sentence",
-    "high", "medium", "low", "ok", "unknown", "warning", "match", "tab", "tab-open",
+    "high", "medium", "low", "ok", "unknown", "warning", "caution", "match", "tab", "tab-open",
     "gain-high", "gain-medium", "gain-low", "gain-info", "bar", "bar-lead", "bar-full",
     "axis", "axis-label", "axis-title", "roof", "roof-memory", "roof-cache", "roof-label",
     "roof-memory-label", "roof-cache-label", "bar-empty", "dim",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gputui.analysis.compare.model import Amounts, Member
 from gputui.analysis.facts import TENSOR_PRECISIONS
+from gputui.analysis.roofline import Point
 
 if TYPE_CHECKING:
     from gputui.analysis.engine import Diagnosis
@@ -61,6 +62,14 @@ def flops_of(member: Member) -> float | None:
         return None if rate is None or duration is None else rate * duration / 1e9
 
     return mean(member, flops)
+
+
+def point_of(together: Amounts, number: int, name: str) -> Point | None:
+    """Where kernels stand together in the roofline: all operations over all DRAM bytes, and over all time."""
+    flops, moved, time_ns = together.flops, together.dram_bytes, together.time_ns
+    if not (flops and moved and time_ns):
+        return None
+    return Point(number, name, "dram", flops / moved, flops / time_ns * 1e9, None, time_ns)
 
 
 def _sum(values: Iterable[float | None]) -> float | None:

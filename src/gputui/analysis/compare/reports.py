@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gputui.analysis.compare.answers import compare, kinds_differ
@@ -17,10 +18,12 @@ from gputui.errors import GputuiError
 
 if TYPE_CHECKING:
     from gputui.analysis.engine import Diagnosis
+    from gputui.analysis.timeline_diagnosis import TimelineDiagnosis
     from gputui.model.kernel import Kernel
     from gputui.model.report import Report
 
 Diagnosed = Callable[["Report"], "Sequence[Diagnosis]"]
+Explained = Callable[["Report"], "TimelineDiagnosis"]
 Pattern = re.Pattern[str]
 Pair = tuple[Pattern | None, Pattern | None]
 
@@ -53,18 +56,24 @@ def compare_reports(
     *,
     same_work: bool = False,
     diagnosed: Diagnosed = diagnose_all,
+    explained: Explained | None = None,
 ) -> tuple[Comparison, ...]:
     """The timelines of both sides against each other, then their Nsight Compute reports, as far as both have some.
 
     Where one of the two cannot be compared, or has none of the kernels chosen, the other one is. ``pairings`` give way
-    to those of ``chosen``. Raises ``GputuiError`` where nothing can be compared.
+    to those of ``chosen``. ``diagnosed`` and ``explained`` have what is known of a report already. Raises
+    ``GputuiError`` where nothing can be compared.
     """
     chosen = chosen or Chosen()
     sides: list[tuple[Side, Side]] = []
     failed: list[GputuiError] = []
-    for make in (_timeline_sides, _counters_sides):
+    kinds = (
+        partial(_timeline_sides, base, new, chosen, explained),
+        partial(_counters_sides, base, new, chosen, diagnosed),
+    )
+    for make in kinds:
         try:
-            sides += make(base, new, chosen, diagnosed)
+            sides += make()
         except GputuiError as error:
             failed.append(error)
     if not sides:
@@ -81,7 +90,7 @@ def compare_reports(
 
 
 def _timeline_sides(
-    base: Sequence[Report], new: Sequence[Report], chosen: Chosen, diagnosed: Diagnosed
+    base: Sequence[Report], new: Sequence[Report], chosen: Chosen, explained: Explained | None
 ) -> list[tuple[Side, Side]]:
     ours, theirs = ([one for one in side if one.timeline is not None] for side in (base, new))
     if not (ours and theirs):
@@ -91,8 +100,9 @@ def _timeline_sides(
             raise GputuiError(
                 side[0].path, f"is not the only timeline of its side: {side[1].path} is of another run", "Name one"
             )
-    old = timeline_side(ours[0], chosen.base_kernel, chosen.nvtx)
-    now = timeline_side(theirs[0], chosen.new_kernel, chosen.nvtx)
+    diagnoses = [None if explained is None else explained(side[0]) for side in (ours, theirs)]
+    old = timeline_side(ours[0], chosen.base_kernel, chosen.nvtx, diagnoses[0])
+    now = timeline_side(theirs[0], chosen.new_kernel, chosen.nvtx, diagnoses[1])
     return [_filled(old, now, chosen)]
 
 

@@ -24,6 +24,7 @@ _FIRST_KEYS: dict[str, actions.Group] = {
     actions.KERNELS: "kernels",
     actions.RANGES: "kernels",
     **dict.fromkeys(actions.RUN, "run"),
+    **dict.fromkeys(actions.COMPARES, "compare"),
 }
 """By pane the keys that are its own."""
 _OF_TIMELINES = (actions.TIMELINE, actions.RANGES, actions.FINDINGS)
@@ -49,7 +50,7 @@ class HelpBody(LinesView):
         yield from paragraph(words.ui(f"help.{self.pane}.text"), width)
         first = _FIRST_KEYS.get(self.pane, actions.GROUPS[0])
         yield from self._keys(first, width)
-        if self.pane not in actions.RUN:
+        if self.pane not in (*actions.RUN, *actions.COMPARES):
             yield from self._marks(width)
         for group in actions.GROUPS:
             if group != first:

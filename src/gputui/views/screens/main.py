@@ -19,7 +19,7 @@ from gputui.views.finder import Finder, Table
 from gputui.views.paper import ROLE_CLASSES
 from gputui.views.selection import Selection
 from gputui.views.subjects import level_for, moments_of, of_launch, of_timeline, points_of
-from gputui.views.text import shown
+from gputui.views.text import shorten_middle, shown
 from gputui.views.widgets.diagnosis import DiagnosisView
 from gputui.views.widgets.empty import EmptyView
 from gputui.views.widgets.footer import Footer
@@ -51,6 +51,7 @@ TABS = ("diagnosis", "roofline", "timeline", "metrics", "source")
 _WIDE = 100
 _EXTRA_WIDE = 160
 _SMALLEST = (60, 15)
+_BASE_NAME = 24
 _SETTLE_S = 0.08
 """A kernel that stays selected this long gets what must be read for it; one run past does not."""
 
@@ -397,6 +398,9 @@ class MainScreen(Screen[None]):
         if self.host.is_diagnosing:
             total = sum(one.timed is None for one in library.entries)
             right = words.ui("verdicts", done=len(self.host.diagnoses), total=total) + "  " + right
+        base = self.host.comparing.base_name
+        if base:
+            right = words.ui("compare.base_is", name=shorten_middle(base, _BASE_NAME)) + "  " + right
         self.header.show(file, facts_of(loaded, device, words), right)
 
     def show_notices(self) -> None:
@@ -436,8 +440,11 @@ class MainScreen(Screen[None]):
             status.append(f"/{shown(query, 24)}")
         loaded, pane = self.selected.loaded, self.pane
         of_timeline = pane == actions.KERNELS and loaded is not None and loaded.facts is not None
-        without = frozenset() if self.entry is not None else frozenset({"profile"})
-        self.footer.show(actions.TIMED if of_timeline else pane, "  ".join(status), without)
+        without = set() if self.entry is not None else {"profile"}
+        library = self.host.library
+        if len(library.reports) < 2:
+            without |= {"base", "compare"} if library.base is None else {"base"}
+        self.footer.show(actions.TIMED if of_timeline else pane, "  ".join(status), frozenset(without))
 
     # -------------------------------------------------------------- actions: panes and tabs
 
@@ -678,6 +685,22 @@ class MainScreen(Screen[None]):
         loaded = self.selected.loaded
         if loaded is not None:
             self.host.read_range(loaded, event.node.path, event.node.rows.tolist())
+
+    # -------------------------------------------------------------- actions: comparing
+
+    def action_mark_base(self) -> None:
+        if self.entry is not None:
+            self.host.comparing.mark(self.entry)
+            self.show_base()
+
+    def show_base(self) -> None:
+        """Another base is marked to compare with, or none."""
+        self.kernels.table.repaint()
+        self._show_header()
+        self._show_footer()
+
+    def action_compare(self) -> None:
+        self.host.comparing.begin(self.entry)
 
     # -------------------------------------------------------------- actions: running the profilers
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gputui.wording import Wording
 
 _GPU_NAME = 40
+_LEAST_FILE = 24
 
 
 class Header(OneLine):
@@ -28,11 +29,13 @@ class Header(OneLine):
         self._left: tuple[str, ...] = ()
         self._file = ""
         self._right = ""
+        self._least = _LEAST_FILE
 
-    def show(self, file: str, facts: Sequence[str], right: str) -> None:
-        new = (file, tuple(facts), right)
-        if new != (self._file, self._left, self._right):
-            self._file, self._left, self._right = new
+    def show(self, file: str, facts: Sequence[str], right: str, *, least: int = _LEAST_FILE) -> None:
+        """The file gets ``least`` cells before the facts do."""
+        new = (file, tuple(facts), right, least)
+        if new != (self._file, self._left, self._right, self._least):
+            self._file, self._left, self._right, self._least = new
             self.refresh()
 
     def lines(self, width: int) -> list[Line]:
@@ -41,7 +44,7 @@ class Header(OneLine):
         room = width - width_of(right) - line_width(name) - 3
         facts = list(self._left)
         separator = " · "
-        while facts and min(width_of(self._file), 24) + 3 + width_of(separator.join(facts)) > room:
+        while facts and min(width_of(self._file), self._least) + 3 + width_of(separator.join(facts)) > room:
             facts.pop(max(0, len(facts) - 3) if len(facts) > 2 else 0)
         tail = separator.join(facts)
         file = shorten_middle(self._file, max(8, room - (width_of(tail) + 3 if tail else 0)))

@@ -287,9 +287,10 @@ class KernelTable:
 
     def _name(self, entry: Entry, cells: int, query: str) -> list[Segment]:
         indent = "  " if self.grouping else ""
-        room = cells - 1 - len(indent)
+        base = f"{self.words.ui('compare.base')} " if entry is self.library.base else ""
+        room = cells - 1 - len(indent) - width_of(base)
         name, detail = fit_name(entry, room)
-        line = [(indent, ""), *highlight(name, "", query)]
+        line = [(indent, ""), (base, "accent"), *highlight(name, "", query)]
         if detail:
             line.append((f" {detail}", "faint"))
         return [*line, (" " * (cells - sum(width_of(text) for text, _ in line)), "")]

@@ -24,19 +24,24 @@ class Notices(OneLine):
     def __init__(self) -> None:
         super().__init__(id="notices")
         self.texts: tuple[str, ...] = ()
+        self.urgent = 0
         self.display = False
 
-    def show(self, texts: Sequence[str], more: str) -> None:
+    def show(self, texts: Sequence[str], more: str, *, urgent: int = 0) -> None:
+        """``more`` says how many have no room; the first ``urgent`` ones are lit."""
         shown = list(texts[: self.MOST])
         if len(texts) > self.MOST:
             shown[-1] += f"  {more}"
-        self.texts = tuple(shown)
+        self.texts, self.urgent = tuple(shown), urgent
         self.styles.height = len(shown)
         self.display = bool(shown)
         self.refresh()
 
     def lines(self, width: int) -> list[Line]:
-        return [[(" ! ", "warning"), (fit(text, width - 4), "")] for text in self.texts]
+        return [
+            [(" ! ", "warning"), (fit(text, width - 4), "caution" if place < self.urgent else "")]
+            for place, text in enumerate(self.texts)
+        ]
 
 
 def texts_of(library: Library, words: Wording, *, was_stopped: bool) -> list[str]:
