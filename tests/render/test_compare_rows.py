@@ -167,7 +167,7 @@ def test_groups_come_with_their_numbers() -> None:
     assert first.base == "5 kernels: attention scores, mul, softmax, attention values, copy"
     assert (first.new, first.how, first.gain) == ("flash_fwd_kernel", "fused", "3.5× faster")
     assert (first.dram_before, first.dram_after) == ("3.23 GB", "61.4 MB")
-    assert (second.base[:9], second.new, second.how) == ("2 × nvjet", "", "same kernel")
+    assert (second.base[:14], second.new, second.how) == ("MLP: 2 × nvjet", "", "same kernel")
     lines = rows.why_lines(first.group, ENGLISH)
     assert lines[0] == "flash_fwd_kernel: 3.5× faster."
     assert "1 kernel in place of 5" in lines[1]
@@ -283,7 +283,8 @@ def test_every_outcome_has_words(tiny: Comparison, outcome: Outcome, source: Any
                 c = replace(c, wall=time, base=replace(c.base, wall=wall), new=replace(c.new, wall=wall))
             further = rows.further_lines(c, words)
             assert_filled(rows.headline(c, words), *further)
-            assert len(further) == (1 if source is None else 2)
+            # The GPU's time beside the program's, or that a timeline tells the latter; then where the bounds come from.
+            assert len(further) == (1 if source is None and outcome == "inconclusive" else 2)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

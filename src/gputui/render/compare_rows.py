@@ -158,6 +158,8 @@ def further_lines(c: Comparison, words: Wording) -> list[str]:
     found = []
     if c.wall is not None:
         found.append(_time_line(c, c.time, "gpu", words))
+    elif c.kind == "counters" and not c.time.because:
+        found.append(words.text("compare.alone"))
     time = c.wall or c.time
     if time.speedup is not None and not any(one.id.startswith("single-") for one in c.cautions):
         found.append(
@@ -394,6 +396,7 @@ def group_rows(c: Comparison, words: Wording, limit: int | None = None) -> list[
 def _group_row(c: Comparison, group: Group, words: Wording) -> GroupRow:
     before, after, time = group.before, group.after, group.time
     base, new = _names(group, "base", words), _names(group, "new", words)
+    step = _step(group.base or group.new, words)
     same = group.how == "same" and base == new
     told = time is not None and time.because and time.because != c.time.because
     dram, tensor = (
@@ -405,8 +408,8 @@ def _group_row(c: Comparison, group: Group, words: Wording) -> GroupRow:
     )
     return GroupRow(
         group=group,
-        base=base,
-        new="" if same else new,
+        base=words.text("compare.step", step=step, name=base) if step and base else base,
+        new="" if same else words.text("compare.step", step=step, name=new) if step and not base else new,
         how=words.text(f"compare.how.{group.how}"),
         before=units.duration(before.time_ns) if group.base else "",
         after=units.duration(after.time_ns) if group.new else "",
@@ -453,13 +456,20 @@ def _names(group: Group, side: Literal["base", "new"], words: Wording) -> str:
     return name if times == 1 else words.text("compare.times", count=times, name=name)
 
 
+def _step(members: Sequence[Member], words: Wording) -> str:
+    """The step of a transformer that a library's kernel does, of which its name tells nothing."""
+    member = members[0]
+    named = _are_several(members) or member.op is None or member.identity.library == "user"
+    return "" if named else words.ui(f"transformer.{member.op}")
+
+
 def _is_sure(group: Group) -> bool:
     """Whether the pair was made by more than its place."""
     return group.by_hand or group.sureness >= _SURE
 
 
 def _are_several(members: Sequence[Member]) -> bool:
-    return len({member.key.function for member in members}) > 1
+    return len({member.kind[0] for member in members}) > 1
 
 
 def pairing(group: Group, words: Wording) -> str:

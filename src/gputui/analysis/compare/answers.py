@@ -8,6 +8,7 @@ from math import exp, log
 from typing import TYPE_CHECKING
 
 from gputui.analysis.compare.amounts import amounts
+from gputui.analysis.compare.clocks import Clocks, clocks_of
 from gputui.analysis.compare.matching import Match, likeness, match
 from gputui.analysis.compare.model import (
     Amounts,
@@ -28,7 +29,7 @@ from gputui.analysis.compare.model import (
 )
 from gputui.analysis.compare.sides import begun_alike
 from gputui.analysis.compare.timelines import same_steps, timeline_cautions
-from gputui.analysis.compare.timing import CLOCKS_DIFFER, clock_ratios, noise_of, time_change
+from gputui.analysis.compare.timing import noise_of, time_change
 from gputui.errors import GputuiError
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def compare(base: Side, new: Side, pairings: Iterable[Pairing] = (), *, same_wor
     counted = [one for one in matches if (one.base and one.new) or not partial]
     before = amounts(_in_order(member for one in counted for member in one.base))
     after = amounts(_in_order(member for one in counted for member in one.new))
-    clocks = _clock_changes(counted, before, after)
+    clocks = clocks_of(counted, before, after)
     cautions = _cautions(base, new, matches, whole_work, noise, clocks)
     open_: dict[Answer, str] = {}
     for caution in cautions:
@@ -166,7 +167,7 @@ def _same_work_in_all(matches: Sequence[Match], works: Sequence[bool | None]) ->
 
 
 def _cautions(
-    base: Side, new: Side, matches: Sequence[Match], same_work: bool | None, noise: Noise, clocks: tuple[float, ...]
+    base: Side, new: Side, matches: Sequence[Match], same_work: bool | None, noise: Noise, clocks: Clocks
 ) -> tuple[Caution, ...]:
     found: list[Caution] = []
 
@@ -193,13 +194,12 @@ def _cautions(
         say("other-work", "time", "dram", times=ratio)
     elif same_work is None:
         say("work-unknown", "time", "dram")
-    if clocks and names[0] == names[1]:
-        before, after = _clock_amounts(paired)
+    if clocks.ratios and names[0] == names[1]:
         say(
             "clocks",
-            sm_before=before.sm_clock_hz, sm_after=after.sm_clock_hz,
-            dram_before=before.dram_clock_hz, dram_after=after.dram_clock_hz,
-            percent=100 * (max(exp(abs(log(clock))) for clock in clocks) - 1),
+            sm_before=clocks.sm and clocks.sm[0], sm_after=clocks.sm and clocks.sm[1],
+            dram_before=clocks.dram and clocks.dram[0], dram_after=clocks.dram and clocks.dram[1],
+            percent=100 * (max(exp(abs(log(ratio))) for ratio in clocks.ratios) - 1),
         )  # fmt: skip
     controls = [{report.session.cache_control for report in side.reports} for side in (base, new)]
     if all(len(one) == 1 and None not in one for one in controls) and controls[0] != controls[1]:
@@ -211,37 +211,6 @@ def _cautions(
         say(f"single-{noise[1]}", percent=100 * (exp(noise[0]) - 1))
     elif base.passes != new.passes:
         say("passes", base=base.passes, new=new.passes)
-    return tuple(found)
-
-
-def _clock_amounts(matches: Sequence[Match]) -> tuple[Amounts, Amounts]:
-    """Of kernels that stand opposite a single one, where there are such: others run at other clocks by themselves."""
-    single = [one for one in matches if len(one.base) == len(one.new) == 1] or matches
-    return (
-        amounts([member for one in single for member in one.base]),
-        amounts([member for one in single for member in one.new]),
-    )
-
-
-def _clock_changes(matches: Sequence[Match], before: Amounts, after: Amounts) -> tuple[float, ...]:
-    """How many times faster the clocks ran, where that is more than 2 %: the mean over kernels that stand opposite a
-    single one, weighted by their time, if those take a good part of it."""
-    single = [one for one in matches if len(one.base) == len(one.new) == 1]
-    weights = [(one.base[0].time_ns or 0.0) + (one.new[0].time_ns or 0.0) for one in single]
-    total = (before.time_ns or 0.0) + (after.time_ns or 0.0)
-    if not total or sum(weights) < 0.2 * total:
-        return clock_ratios(before, after)
-    found = []
-    for clock in ("sm_clock_hz", "dram_clock_hz"):
-        logs = []
-        for one, weight in zip(single, weights, strict=True):
-            old, now = getattr(amounts(one.base), clock), getattr(amounts(one.new), clock)
-            if old and now:
-                logs.append((log(now / old), weight))
-        share = sum(weight for _, weight in logs)
-        mean = sum(value * weight for value, weight in logs) / share if share else 0.0
-        if abs(mean) > log(1 + CLOCKS_DIFFER):
-            found.append(exp(mean))
     return tuple(found)
 
 
@@ -277,7 +246,7 @@ def _groups(
             if not reasons and (work is False or (work is None and whole_work is not True)):
                 reasons = ("other-work" if work is False else "work-unknown",)
             time = time_change(
-                _pass_times(base), _pass_times(new), noise, clocks=clock_ratios(before, after), because=reasons
+                _pass_times(base), _pass_times(new), noise, clocks=clocks_of((), before, after).ratios, because=reasons
             )
         found.append(
             Group(
@@ -304,7 +273,7 @@ def _groups(
 
 def _signature(one: Match) -> tuple[object, ...]:
     def of(members: Sequence[Member]) -> tuple[object, ...]:
-        return tuple((member.key, member.op, member.kernel.grid, member.kernel.block) for member in members)
+        return tuple((member.kind, member.op, member.kernel.grid, member.kernel.block) for member in members)
 
     return one.by_hand, of(one.base), of(one.new)
 
@@ -315,13 +284,13 @@ def _how(one: Match, before: Amounts, after: Amounts) -> How:
     if not one.new:
         return "gone"
     if len(one.base) == len(one.new) == 1:
-        if one.base[0].key.function == one.new[0].key.function:
+        if one.base[0].kind[0] == one.new[0].kind[0]:
             return "same"
         return "alike" if likeness(one.base[0], one.new[0]) else "replaced"
     less = after.dram_bytes / before.dram_bytes if before.dram_bytes and after.dram_bytes else None
     if less is None:
         # Fewer launches of the same kernels are no fusion, and what a CUDA graph hides may be as many.
-        if {member.key.function for member in one.base} == {member.key.function for member in one.new}:
+        if {member.kind[0] for member in one.base} == {member.kind[0] for member in one.new}:
             return "same"
         if any(member.kernel.workload == "graph" for member in (*one.base, *one.new)):
             return "replaced"
@@ -346,12 +315,12 @@ def _whole_time(
     new: Side,
     matches: Sequence[Match],
     noise: Noise,
-    clocks: tuple[float, ...],
+    clocks: Clocks,
     because: tuple[str, ...],
 ) -> TimeChange:
     before = _pass_times([member for one in matches for member in one.base])
     after = _pass_times([member for one in matches for member in one.new])
-    return time_change(before, after, noise, clocks=clocks, because=because)
+    return time_change(before, after, noise, clocks=clocks.ratios, because=because)
 
 
 def _wall_change(before: Wall | None, after: Wall | None, because: tuple[str, ...]) -> TimeChange | None:
@@ -416,7 +385,7 @@ def next_change(side: Side) -> NextChange | None:
         for finding in member.diagnoses[0].main:
             if finding.max_speedup is not None and finding.severity != "info":
                 gain = time * (1 - 1 / finding.max_speedup)
-                saved.setdefault((member.key.function, finding.id), []).append((gain, finding.confidence, member))
+                saved.setdefault((member.kind[0], finding.id), []).append((gain, finding.confidence, member))
     if not total or not saved:
         return None
     best = max(saved, key=lambda key: sum(gain * confidence for gain, confidence, _ in saved[key]))

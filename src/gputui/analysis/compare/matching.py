@@ -106,9 +106,9 @@ def _tokens(one: Sequence[Member], other: Sequence[Member]) -> tuple[list[Token]
 
 
 def _by_function(members: Sequence[Member]) -> list[Token]:
-    found: dict[KernelKey, list[Member]] = {}
+    found: dict[tuple[str, str], list[Member]] = {}
     for member in members:
-        found.setdefault(member.key, []).append(member)
+        found.setdefault(member.kind, []).append(member)
     return [tuple(group) for group in found.values()]
 
 
@@ -134,7 +134,7 @@ def likeness(one: Member, other: Member) -> float:
 
 
 def _kind_likeness(one: Member, other: Member) -> float:
-    if one.key.function == other.key.function:
+    if one.kind[0] == other.kind[0]:
         return 0.9
     mine, others = one.identity.op_class, other.identity.op_class
     if mine != others:
@@ -212,7 +212,7 @@ def _kinds(members: Sequence[Member]) -> tuple[list[int], list[Member]]:
     kinds: list[Member] = []
     which = []
     for member in members:
-        kind = (member.key, member.op, member.kernel.grid, member.kernel.block, flops_of(member))
+        kind = (member.kind, member.op, member.kernel.grid, member.kernel.block, flops_of(member))
         if kind not in places:
             places[kind] = len(kinds)
             kinds.append(member)
@@ -227,9 +227,9 @@ def _moved(
     found = [(i, j, True) for i, j in pairs]
     free: dict[str, list[int]] = {}
     for j in sorted(set(range(len(theirs))) - {j for _, j in pairs}):
-        free.setdefault(theirs[j][0].key.function, []).append(j)
+        free.setdefault(theirs[j][0].kind[0], []).append(j)
     for i in sorted(set(range(len(ours))) - {i for i, _ in pairs}):
-        places = free.get(ours[i][0].key.function, [])
+        places = free.get(ours[i][0].kind[0], [])
         place = next((j for j in places if likeness(ours[i][0], theirs[j][0]) >= _LEAST), None)
         if place is not None:
             places.remove(place)

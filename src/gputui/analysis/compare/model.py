@@ -6,8 +6,9 @@ bytes are bytes, both a pass: a side that did the same work several times is tol
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -37,10 +38,12 @@ Answer = Literal["time", "wall", "tensor", "dram", "kernels"]
 
 @dataclass(frozen=True, slots=True, order=True)
 class KernelKey:
-    """What a kernel is known by when it is paired by hand: its function, and its NVTX ranges without numbers."""
+    """What a kernel is known by when it is paired by hand: its function, its NVTX ranges without numbers, and how many
+    such a pass has launched before it."""
 
     function: str
     nvtx: str = ""
+    nth: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,8 @@ class Member:
     ``place`` counts in launch order. ``kernel`` is the first launch; of a timeline it stands for all and has a name and
     a shape alone. ``durations_ns`` has a sample a pass and is empty where no time is told. ``diagnoses`` are of those
     launches; a timeline has none. ``nvtx`` are the ranges around it, without numbers. ``count`` is how many launches of
-    a pass it stands for, on average: those of a timeline whose steps are not alike are told together.
+    a pass it stands for, on average: those of a timeline whose steps are not alike are told together. ``nth`` counts
+    those of its kind before it.
     """
 
     place: int
@@ -69,14 +73,30 @@ class Member:
     durations_ns: tuple[float, ...]
     diagnoses: tuple[Diagnosis, ...] = ()
     count: float = 1.0
+    nth: int = 0
 
     @cached_property
+    def kind(self) -> tuple[str, str]:
+        """The function and its NVTX ranges: those of a kind do the same, as far as names tell."""
+        return normalised(self.kernel.demangled), "/".join(self.nvtx)
+
+    @property
     def key(self) -> KernelKey:
-        return KernelKey(normalised(self.kernel.demangled), "/".join(self.nvtx))
+        return KernelKey(*self.kind, self.nth)
 
     @property
     def time_ns(self) -> float | None:
         return sum(self.durations_ns) / len(self.durations_ns) if self.durations_ns else None
+
+
+def numbered(members: Iterable[Member]) -> tuple[Member, ...]:
+    """Members of a pass in launch order, each with its ``nth``."""
+    counts: Counter[tuple[str, str]] = Counter()
+    found = []
+    for member in members:
+        found.append(replace(member, nth=counts[member.kind]) if counts[member.kind] else member)
+        counts[member.kind] += 1
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,9 +243,9 @@ class Side:
     passes: int
     launches: int
     is_part: bool
-    is_cyclic: bool = False
     wall: Wall | None = None
     diagnosis: TimelineDiagnosis | None = None
+    is_cyclic: bool = False
 
     @property
     def device(self) -> Device | None:

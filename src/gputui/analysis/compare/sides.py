@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gputui.analysis.compare.matching import in_order, likeness_table
-from gputui.analysis.compare.model import Member, Side
+from gputui.analysis.compare.model import Member, Side, numbered
 from gputui.analysis.links import normalised
 from gputui.analysis.neighbours import Launches
 from gputui.analysis.steps import without_numbers
@@ -45,7 +45,7 @@ def counters_side(
     passes = len(chosen) // period if period else 0
     # Of a window of the launches the last pass may be no whole one: it tells its launches once more.
     end = len(chosen) if is_part else passes * period
-    members = tuple(_member(place, chosen[place:end:period]) for place in range(period))
+    members = numbered(_member(place, chosen[place:end:period]) for place in range(period))
     return Side(
         kind="counters",
         reports=tuple(report for report, _ in reports),

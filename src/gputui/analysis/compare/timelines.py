@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from gputui.analysis.compare.model import Answer, Caution, Member, Side, Wall
+from gputui.analysis.compare.model import Answer, Caution, Member, Side, Wall, numbered
 from gputui.analysis.compare.timing import LEAST_CHANGE
 from gputui.analysis.kernel_names import identify
 from gputui.analysis.links import normalised
@@ -79,12 +79,12 @@ def timeline_side(
     return Side(
         kind="timeline",
         reports=(report,),
-        members=members,
+        members=numbered(members),
         passes=len(kept),
         launches=round(len(kept) * sum(member.count for member in members)),
         is_part=False,
         is_cyclic=steps is not None and steps.source == "kernels",
-        wall=_wall(facts, gpu, rows, pass_of, kept, steps, is_whole=kernel is None and nvtx is None),
+        wall=None if kernel is not None else _wall(facts, gpu, rows, pass_of, kept, steps, is_whole=nvtx is None),
         diagnosis=diagnosis,
     )
 
@@ -288,7 +288,7 @@ def same_steps(base: Side, new: Side, matches: Sequence[Match], works: Sequence[
     for one, work in zip(matches, works, strict=True):
         time = sum(member.time_ns or 0.0 for member in (*one.base, *one.new))
         total += time
-        ours, theirs = ({member.key.function for member in side} for side in (one.base, one.new))
+        ours, theirs = ({member.kind[0] for member in side} for side in (one.base, one.new))
         if work:
             alike += time
         elif ours == theirs:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from gputui.analysis.compare.matching import Match
-    from gputui.analysis.compare.model import Amounts, Member, Outcome, Side
+    from gputui.analysis.compare.model import Member, Outcome, Side
 
     Noise = tuple[float, Literal["launches", "controls", "assumed"]]
 
@@ -27,7 +27,6 @@ LEAST_CHANGE = 0.02
 """A change in time that is smaller is none."""
 _CLOSE = 0.05
 """Where the bounds stay within so much there is no difference that matters."""
-CLOCKS_DIFFER = 0.02
 _HIDDEN_BY_CLOCKS = 0.10
 """No difference in time stays that where equal clocks would make less than this of it."""
 _LEAST_CONTROLS = 3
@@ -169,10 +168,3 @@ def _launch_spread(sides: Sequence[Side]) -> float | None:
     ]
     freedom = sum(count for _, count in squares)
     return sqrt(sum(square * count for square, count in squares) / freedom) if freedom else None
-
-
-def clock_ratios(before: Amounts, after: Amounts) -> tuple[float, ...]:
-    """How many times faster the clocks of the new side ran, of those that differ by more than 2 %."""
-    pairs = ((before.sm_clock_hz, after.sm_clock_hz), (before.dram_clock_hz, after.dram_clock_hz))
-    ratios = [new / old for old, new in pairs if old and new]
-    return tuple(ratio for ratio in ratios if abs(log(ratio)) > log(1 + CLOCKS_DIFFER))
