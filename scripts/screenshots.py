@@ -31,19 +31,32 @@ FONT = "DejaVu Sans Mono"
 FONTS = f"{FONT}, 'Noto Sans Mono CJK JP'"
 _WIDTH = re.compile(r'(textLength=")([\d.]+)("[^>]*>)([^<]*)')
 SAMPLES = ROOT / "sample_reports"
+EAGER = SAMPLES / "attention_eager.ncu-rep"
 
-# name, report, size, keys, theme (None: the dark one)
-PICTURES: Sequence[tuple[str, Path, tuple[int, int], Sequence[str], str | None]] = (
+Picture = tuple[str, Path | tuple[Path, Path], tuple[int, int], Sequence[str], str | None]
+
+# name, report or two, size, keys, theme (None: the dark one)
+PICTURES: Sequence[Picture] = (
     ("diagnosis", demo_report(), (120, 40), (), None),
     ("roofline", SAMPLES / "attention_sdpa.ncu-rep", (120, 36), ("2",), None),
     ("metrics", demo_report(), (120, 36), ("4",), None),
     ("source", SAMPLES / "tour_source.ncu-rep", (120, 36), ("j", "w"), None),
     ("timeline", demo_timeline(), (140, 40), ("w", "minus"), None),
     ("run", SAMPLES / "timeline_graph.sqlite", (120, 24), (), None),
+    ("compare", (EAGER, SAMPLES / "attention_sdpa.ncu-rep"), (120, 40), ("c",), None),
+    ("compare-roofline", (EAGER, SAMPLES / "attention_sdpa.ncu-rep"), (120, 40), ("c", "2"), None),
+    (
+        "compare-compile",
+        (EAGER, SAMPLES / "attention_compile.ncu-rep"),
+        (120, 40),
+        ("c", "j", "j", "j", "j", "j"),
+        None,
+    ),
+    ("compare-small", (EAGER, SAMPLES / "attention_sdpa.ncu-rep"), (80, 24), ("c",), None),
     ("timeline-diagnosis", demo_timeline(), (120, 36), (), None),
     ("timeline-light", demo_timeline(), (120, 36), ("3",), "light"),
     ("timeline-small", demo_timeline(), (80, 24), ("w",), None),
-    ("light", SAMPLES / "attention_eager.ncu-rep", (120, 36), (), "light"),
+    ("light", EAGER, (120, 36), (), "light"),
     ("small", demo_report(), (80, 24), (), None),
     ("japanese", demo_report(), (120, 40), (), None),
 )
@@ -73,11 +86,15 @@ def choosing_from(timeline: Path) -> GputuiApp:
     return GputuiApp([], session=session, proposer=propose, timeline=timeline)
 
 
-async def draw(name: str, report: Path, size: tuple[int, int], keys: Sequence[str], theme: str | None) -> None:
+async def draw(
+    name: str, report: Path | tuple[Path, Path], size: tuple[int, int], keys: Sequence[str], theme: str | None
+) -> None:
     from gputui.views.app import GputuiApp
     from gputui.views.themes import THEMES
 
-    app = choosing_from(report) if name == "run" else GputuiApp([report], language="ja" if name == "japanese" else "en")
+    reports = (report,) if isinstance(report, Path) else report
+    language = "ja" if name == "japanese" else "en"
+    app = choosing_from(reports[0]) if name == "run" else GputuiApp(reports, language=language)
     async with app.run_test(size=size) as pilot:
         if theme is not None:
             app.theme = next(one.name for one in THEMES if theme in one.name)
