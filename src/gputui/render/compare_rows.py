@@ -410,7 +410,7 @@ def _group_row(c: Comparison, group: Group, words: Wording) -> GroupRow:
         group=group,
         base=words.text("compare.step", step=step, name=base) if step and base else base,
         new="" if same else words.text("compare.step", step=step, name=new) if step and not base else new,
-        how=words.text(f"compare.how.{group.how}"),
+        how=words.text(f"compare.how.{group.how}{'-part' if c.is_part and not (group.base and group.new) else ''}"),
         before=units.duration(before.time_ns) if group.base else "",
         after=units.duration(after.time_ns) if group.new else "",
         gain="" if time is None else words.text(f"compare.gain.{time.outcome}", ratio=_ratio(time)),

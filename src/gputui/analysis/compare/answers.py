@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _SAME_FLOPS = 0.1
 _LESS_TRAFFIC = 0.9
 """Kernels that are fewer are fused where the DRAM bytes fell by a tenth: what they handed on stays on the chip."""
-_BY_NAMES = 0.8
+_BY_NAMES = 0.85
 """How sure it is that kernels were fused where names and order alone say so: a timeline counts no bytes."""
 _DRAM_CHANGE = 1.05
 """DRAM counters of the same launch differ by up to 4 % from run to run (measured on an H200)."""

@@ -273,6 +273,11 @@ class Comparison:
     next: NextChange | None
 
     @property
+    def is_part(self) -> bool:
+        """Whether one side left launches out, so that what the other has alone need not be gone or new."""
+        return self.base.is_part or self.new.is_part
+
+    @property
     def fused(self) -> tuple[Group, ...]:
         return tuple(group for group in self.groups if group.how == "fused")
 
