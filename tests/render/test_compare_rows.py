@@ -36,6 +36,8 @@ SAMPLES = Path(__file__).parents[2] / "sample_reports"
 ENGLISH = wording("en")
 CAUTIONS: Mapping[str, Mapping[str, Any]] = {
     "nothing-paired": {},
+    "little-paired": {"percent": 12.0},
+    "by-hand": {},
     "other-gpu": {"base": "NVIDIA A100", "new": "NVIDIA H100"},
     "truncated": {},
     "other-work": {"times": 2.0},
@@ -61,8 +63,8 @@ CAUTIONS: Mapping[str, Mapping[str, Any]] = {
 }
 """The cautions, with what fills them; without the ratio of operations another work has a text of its own."""
 OPEN = (
-    "other-gpu", "nothing-paired", "truncated", "other-work", "work-unknown", "cache-control", "clocks", "no-time",
-    "noise", "not-counted", "timeline", "part", "no-steps", "steps-of-one", "other-steps", "other-shapes",
+    "other-gpu", "nothing-paired", "little-paired", "truncated", "other-work", "work-unknown", "cache-control",
+    "clocks", "no-time", "noise", "not-counted", "timeline", "part", "no-steps", "steps-of-one", "other-steps", "other-shapes",
     "other-tool", "events-lost", "whole-graphs", "gpu-count", "collectives",
 )  # fmt: skip
 """What may leave an answer open."""
@@ -168,17 +170,18 @@ def test_groups_come_with_their_numbers() -> None:
     assert (first.new, first.how, first.gain) == ("flash_fwd_kernel", "fused", "3.5× faster")
     assert (first.dram_before, first.dram_after) == ("3.23 GB", "61.4 MB")
     assert (second.base[:14], second.new, second.how) == ("MLP: 2 × nvjet", "", "same kernel")
-    lines = rows.why_lines(first.group, ENGLISH)
+    lines = rows.why_lines(c, first.group, ENGLISH)
     assert lines[0] == "flash_fwd_kernel: 3.5× faster."
     assert "1 kernel in place of 5" in lines[1]
     assert "Cured: attention written out." in lines
     # What the softmax of five kernels did is not held against the whole.
     assert not any(line.startswith("Numbers") for line in lines)
-    assert rows.why_lines(second.group, ENGLISH) == []
+    assert rows.why_lines(c, second.group, ENGLISH) == []
 
 
 def test_what_only_went_with_its_kernel_is_not_called_cured() -> None:
-    lines = rows.why_lines(sample("sdpa", "eager").groups[0], ENGLISH)
+    c = sample("sdpa", "eager")
+    lines = rows.why_lines(c, c.groups[0], ENGLISH)
     assert not any(line.startswith("Cured") for line in lines)
     assert "No longer found: Hopper's matrix instructions unused." in lines
 
@@ -197,7 +200,7 @@ def test_a_coalesced_transpose_is_faster_for_its_stores(reports: Path) -> None:
         "Lashi0812__CudaProgramming__smemTranspose.ncu-rep: naiveGmem → transposeSmem · NVIDIA GeForce RTX 4090"
         " · clocks differ"
     )
-    lines = rows.why_lines(c.groups[0], ENGLISH)
+    lines = rows.why_lines(c, c.groups[0], ENGLISH)
     assert lines[:3] == [
         "transposeSmem: 3.6× faster.",
         "Held before by the L2 cache, now by main memory (DRAM).",
@@ -210,7 +213,7 @@ def test_padding_gains_nothing_while_dram_is_full(reports: Path) -> None:
     path = str(reports / "ncu" / "Lashi0812__CudaProgramming__smemTranspose.ncu-rep")
     c = compare(side(path, "transposeSmem$"), side(path, "transposeSmemPad"))
     assert rows.headline(c, ENGLISH).startswith("No difference: 145 µs → 144 µs of GPU time (±5 %)")
-    lines = rows.why_lines(c.groups[0], ENGLISH)
+    lines = rows.why_lines(c, c.groups[0], ENGLISH)
     assert lines[:2] == [
         "transposeSmemPad: no gain.",
         "Gone: shared-memory bank conflicts (Bank conflict factor 8.5 → 1). That gained nothing, because main memory"
@@ -230,9 +233,10 @@ def test_another_gpu_is_said_with_what_it_has(reports: Path) -> None:
     # The report's L2 sizes: 41,943,040 B and 52,428,800 B.
     assert "L2 cache 41.9 MB → 52.4 MB" in said
     assert "DRAM 1.56 TB/s → 2.04 TB/s" in said
-    gone, added = (rows.why_lines(group, ENGLISH) for group in c.groups)
-    assert gone == ["silu_kernel: nothing on the new side was found to do its work. It took 437 µs."]
-    assert added[0].startswith("rms_norm_vector_kernel_float4: nothing on the base side")
+    gone, added = (rows.why_lines(c, group, ENGLISH) for group in c.groups)
+    # Both were collected with ncu -k.
+    assert gone == ["silu_kernel: in the base report alone. Launches were left out on purpose, so it need not be gone."]
+    assert added[0].startswith("rms_norm_vector_kernel_float4: in the new report alone.")
 
 
 def test_slower_is_not_called_faster(reports: Path) -> None:
@@ -240,7 +244,7 @@ def test_slower_is_not_called_faster(reports: Path) -> None:
     c = compare(*(side(str(reports / "ncu" / f"{stem}{name}.ncu-rep")) for name in ("", "_v4_8_per_thread")))
     # 151,328 ns / 52,576 ns.
     assert rows.headline(c, ENGLISH) == "Slower: 52.6 µs → 151 µs of GPU time, 2.9× as long (±5 %)"
-    lines = rows.why_lines(c.groups[0], ENGLISH)
+    lines = rows.why_lines(c, c.groups[0], ENGLISH)
     # That DRAM holds it no longer is no cure.
     assert not any(line.startswith(("Cured", "No longer")) for line in lines)
     assert any("scattered stores (Sectors per store 3.97 → 31.2)" in line for line in lines)
@@ -320,7 +324,7 @@ def test_a_fusion_that_is_not_sure_is_no_reason() -> None:
     group = replace(c.groups[0], sureness=0.4)
     note = rows.answers(replace(c, groups=(group,)), ENGLISH)[2].note
     assert note.endswith("copy (not sure: check that it does the same)")
-    lines = rows.why_lines(group, ENGLISH)
+    lines = rows.why_lines(c, group, ENGLISH)
     assert "1 kernel in place of 5: attention scores, mul, softmax, attention values, copy." in lines
     assert not any("on the chip" in line for line in lines)
 
@@ -349,7 +353,7 @@ def test_every_kind_of_pair_has_words(how: How, language: str) -> None:
         group = replace(group, base=(), time=None)
     c = replace(sample("eager", "sdpa"), groups=(group,))
     row = rows.group_rows(c, words)[0]
-    assert_filled(rows.became(row, words), *rows.why_lines(group, words))
+    assert_filled(rows.became(row, words), *rows.why_lines(c, group, words))
     assert bool(row.sure) == (how not in ("gone", "added"))
 
 
@@ -411,11 +415,41 @@ def test_each_answer_is_of_the_first_comparison_that_tells_it() -> None:
 
 
 def test_a_headline_that_tells_goes_before_one_that_does_not(tiny: Comparison) -> None:
-    lost = replace(tiny, time=replace(tiny.time, outcome="inconclusive", because=("noise",)))
+    lost = replace(tiny, time=replace(tiny.time, outcome="inconclusive", because=("no-steps",)))
     assert rows.head([lost, tiny], ENGLISH).outcome == "no-difference"
+    # That noise could hide it is an answer.
+    noisy = replace(tiny, time=replace(tiny.time, outcome="inconclusive", because=("noise",)))
+    assert rows.head([noisy, tiny], ENGLISH).outcome == "inconclusive"
     assert rows.head([lost], ENGLISH).outcome == "inconclusive"
 
 
 def test_cautions_that_leave_an_answer_open_come_first(tiny: Comparison) -> None:
     cautions = (Caution("single-assumed", {"percent": 5.0}), Caution("truncated", {}, frozenset(["kernels"])))
     assert rows.cautions(replace(tiny, cautions=cautions), ENGLISH)[0].startswith("A report breaks off")
+
+
+def test_work_that_a_fusion_moved_elsewhere_is_told_with_it() -> None:
+    """The fused norm does not store the sum, which the last kernel then forms again: 17.6 MB saved, 18.0 MB spent."""
+    c = sample("eager", "compile")
+    norm = next(group for group in c.fused if len(group.base) == 2)
+    assert norm.before.dram_bytes - norm.after.dram_bytes == pytest.approx(17.6e6, rel=0.01)  # type: ignore[operator]
+    (line,) = [line for line in rows.why_lines(c, norm, ENGLISH) if line.startswith("But ")]
+    assert line.startswith("But triton_poi_fused_add_view_3 moves more now (DRAM 37.4 MB → 55.4 MB)")
+    attention = c.groups[0]
+    assert not any(line.startswith("But ") for line in rows.why_lines(c, attention, ENGLISH))
+
+
+def test_another_type_of_numbers_is_said() -> None:
+    tf32 = [side(str(SAMPLES / f"tf32_{name}.ncu-rep")) for name in ("off", "on")]
+    c = compare(*tf32)
+    lines = rows.why_lines(c, c.groups[0], ENGLISH)
+    assert lines[1].startswith("The numbers are TF32 now, not FP32")
+
+
+def test_what_a_partial_report_lacks_is_not_called_gone(tiny: Comparison) -> None:
+    c = sample("eager", "sdpa")
+    group = replace(c.groups[0], new=(), time=None, how="gone")
+    part = replace(c, groups=(group,), base=replace(c.base, is_part=True))
+    assert rows.group_rows(part, ENGLISH)[0].how == "in the base report alone"
+    assert "Launches were left out on purpose" in rows.why_lines(part, group, ENGLISH)[0]
+    assert rows.group_rows(replace(c, groups=(group,)), ENGLISH)[0].how == "gone"

@@ -91,7 +91,7 @@ def _comparison(c: Comparison, words: Wording) -> dict[str, Any]:
             "after": _bottleneck(c.after),
             "sentence": rows.shift(c, words),
         },
-        "groups": [_group(group, words) for group in c.groups],
+        "groups": [_group(c, group, words) for group in c.groups],
         "next": _next(c, words),
     }
 
@@ -123,7 +123,7 @@ def _bottleneck(amounts: Amounts) -> dict[str, Any] | None:
     return {"verdict": amounts.verdict, "level": amounts.level, "share": finite(amounts.verdict_share)}
 
 
-def _group(group: Group, words: Wording) -> dict[str, Any]:
+def _group(c: Comparison, group: Group, words: Wording) -> dict[str, Any]:
     return {
         "how": group.how,
         "times": group.times,
@@ -135,7 +135,7 @@ def _group(group: Group, words: Wording) -> dict[str, Any]:
         "before": _amounts(group.before),
         "after": _amounts(group.after),
         "time": None if group.time is None else _time(group.time),
-        "why": rows.why_lines(group, words),
+        "why": rows.why_lines(c, group, words),
     }
 
 

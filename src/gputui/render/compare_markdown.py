@@ -29,7 +29,7 @@ def compare_markdown(comparisons: Sequence[Comparison], words: Wording, level: R
     for c in comparisons:
         if len(comparisons) > 1:
             lines += ["", f"### {words.text(f'compare.kind.{c.kind}')}"]
-        lines += _body(c, words, level)
+        lines += _body(c, words, rows.next_lines(c, words, level) if rows.tells_next(c, comparisons) else [])
     return "\n".join(lines) + "\n"
 
 
@@ -39,11 +39,10 @@ def _answer(row: AnswerRow) -> str:
     return f"- {mark} **{escape(row.title)}**: {told}"
 
 
-def _body(c: Comparison, words: Wording, level: ReaderLevel | None) -> Iterable[str]:
+def _body(c: Comparison, words: Wording, advice: Sequence[str]) -> Iterable[str]:
     for line in (rows.shift(c, words), rows.still_slow(c, words)):
         if line is not None:
             yield from ("", escape(line))
-    advice = rows.next_lines(c, words, level)
     if advice:
         yield from ("", f"**{escape(advice[0])}**", "", *(f"- {escape(line)}" for line in advice[1:]))
     yield ""

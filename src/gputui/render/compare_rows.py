@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from gputui import units
 from gputui.analysis.compare.gpus import gpu_change
-from gputui.analysis.compare.why import why
+from gputui.analysis.compare.why import why, work_moved_to
 from gputui.model.metrics import dictionary
 from gputui.paint.grid import shorten
 from gputui.render import timeline_rows
@@ -328,10 +328,8 @@ def short_name(member: Member) -> str:
 
 def shift(c: Comparison, words: Wording) -> str | None:
     """Where the bottleneck went; ``None`` where there is nothing to hold against each other."""
-    if c.base.diagnosis is not None and c.new.diagnosis is not None:
-        before, after = (timeline_rows.sentence(one, words) for one in (c.base.diagnosis, c.new.diagnosis))
-        same = c.base.diagnosis.verdict.id == c.new.diagnosis.verdict.id
-        return words.text(f"compare.shift.timeline-{'same' if same else 'moved'}", before=before, after=after)
+    if c.kind == "timeline":
+        return _timeline_shift(c, words)
     if c.before.verdict is None or c.after.verdict is None:
         return None
     if "unknown" in (c.before.verdict, c.after.verdict):
@@ -344,6 +342,22 @@ def shift(c: Comparison, words: Wording) -> str | None:
         before_pct=100 * (c.before.verdict_share or 0.0),
         after_pct=100 * (c.after.verdict_share or 0.0),
     )
+
+
+def _timeline_shift(c: Comparison, words: Wording) -> str | None:
+    """What holds up the program, and what of that is cured; ``None`` where chosen kernels alone are compared."""
+    old, now = c.base.diagnosis, c.new.diagnosis
+    if old is None or now is None or c.base.is_chosen or c.new.is_chosen:
+        return None
+    before, after = (timeline_rows.sentence(one, words) for one in (old, now))
+    same = (old.verdict.id, old.verdict.variant) == (now.verdict.id, now.verdict.variant) and old.verdict.id == "idle"
+    line = words.text(f"compare.shift.timeline-{'same' if same else 'moved'}", before=before, after=after)
+    left = {finding.id for finding in now.findings}
+    cured = [finding for finding in old.main if finding.id not in left]
+    if not cured:
+        return line
+    names = _listed((words.finding_name(finding.id) for finding in cured), words)
+    return words.text("compare.shift.cured", line=line, names=names)
 
 
 def _ruling(amounts: Amounts, members: Sequence[Member]) -> str:
@@ -500,10 +514,10 @@ _TOLD_BY = {
 """The number that shows a finding come or go."""
 
 
-def why_lines(group: Group, words: Wording) -> list[str]:
+def why_lines(c: Comparison, group: Group, words: Wording) -> list[str]:
     """Why it got faster or did not; nothing for a kernel that did not change."""
     if group.time is None:
-        return [_alone(group, words)]
+        return [_alone(c, group, words)]
     told = why(group)
     changed = told.moved and (told.cured or told.appeared)
     if group.how == "same" and group.time.outcome == "no-difference" and not changed:
@@ -512,6 +526,11 @@ def why_lines(group: Group, words: Wording) -> list[str]:
     found = [words.text(f"compare.why.{group.time.outcome}", names=names, ratio=_ratio(group.time))]
     if group.how in ("fused", "split"):
         found.append(_handed_on(group, words))
+    elsewhere = work_moved_to(c, group)
+    if elsewhere is not None:
+        change = {"before": elsewhere.before.dram_bytes, "after": elsewhere.after.dram_bytes}
+        found.append(words.text("compare.why.moved-to", name=_names(elsewhere, "new", words), **change))
+    found += _precision(group, words)
     several = max(len(group.base), len(group.new)) > group.times
     # Those of one kernel of several say nothing of the others.
     numbers = {} if several else {one.concept: one for one in told.moved}
@@ -532,10 +551,19 @@ def why_lines(group: Group, words: Wording) -> list[str]:
     return found if len(found) > 1 else []
 
 
-def _alone(group: Group, words: Wording) -> str:
+def _precision(group: Group, words: Wording) -> Iterator[str]:
+    """That the inputs of the arithmetic are of another type: the results differ, too."""
+    old, now = (
+        {member.identity.precision for member in side if member.identity.precision} for side in (group.base, group.new)
+    )
+    if len(old) == len(now) == 1 and old != now and group.how in ("alike", "replaced"):
+        yield words.text("compare.why.precision", before=old.pop().upper(), after=now.pop().upper())
+
+
+def _alone(c: Comparison, group: Group, words: Wording) -> str:
     how, amounts = ("gone", group.before) if group.base else ("added", group.after)
     name = _names(group, "base" if group.base else "new", words)
-    key = how if amounts.time_ns else f"{how}-untimed"
+    key = f"{how}-part" if c.is_part else how if amounts.time_ns else f"{how}-untimed"
     return words.text(f"compare.why.{key}", name=name, time=amounts.time_ns)
 
 
@@ -623,10 +651,17 @@ def next_finding(c: Comparison, words: Wording, level: ReaderLevel | None = None
         text = timeline_rows.finding_text(c.next.finding, words, diagnosis.tags)
         return NextFinding(c.next.finding, text, level or level_of(diagnosis))
     timeline = c.new.diagnosis
-    if timeline is None or not timeline.main:
+    if timeline is None or not timeline.main or c.new.is_chosen:
         return None
     text = timeline_rows.finding_text(timeline.main[0], words, timeline.tags)
     return NextFinding(timeline.main[0], text, level or timeline_rows.level_of(timeline))
+
+
+def tells_next(c: Comparison, comparisons: Sequence[Comparison]) -> bool:
+    """Whether the next change is told here: a timeline that could only ask for counters gives way to those."""
+    finding = c.new.diagnosis.main[0] if c.new.diagnosis is not None and c.new.diagnosis.main else None
+    asks = c.next is None and finding is not None and finding.max_speedup is None
+    return not (asks and any(other.next is not None for other in comparisons))
 
 
 def next_lines(c: Comparison, words: Wording, level: ReaderLevel | None = None) -> list[str]:
@@ -665,7 +700,7 @@ class Head:
 
 def head(comparisons: Sequence[Comparison], words: Wording) -> Head:
     """Each answer from the first comparison that can tell it."""
-    lead = next((c for c in comparisons if _time(c).outcome != "inconclusive"), comparisons[0])
+    lead = next((c for c in comparisons if not set(_time(c).because) - {"noise", "clocks"}), comparisons[0])
     told = [answers(c, words) for c in comparisons]
     lines = {
         line: bool(one.open) for c in comparisons for one in ranked_cautions(c) for line in caution_lines(c, one, words)
@@ -688,7 +723,7 @@ def changed_groups(c: Comparison, words: Wording) -> list[list[str]]:
     def change(group: Group) -> float:
         return abs((group.before.time_ns or 0.0) - (group.after.time_ns or 0.0))
 
-    told = (why_lines(group, words) for group in sorted(c.groups, key=change, reverse=True))
+    told = (why_lines(c, group, words) for group in sorted(c.groups, key=change, reverse=True))
     return list(islice((lines for lines in told if lines), SHOWN_WHYS))
 
 

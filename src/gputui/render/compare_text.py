@@ -47,7 +47,7 @@ def compare_text(
     for c in comparisons:
         if len(comparisons) > 1:
             yield Padding(Text(words.text(f"compare.kind.{c.kind}"), style="bold underline"), (1, 0, 0, 0))
-        yield from _body(c, words, level)
+        yield from _body(c, words, rows.next_lines(c, words, level) if rows.tells_next(c, comparisons) else [])
 
 
 def _answers(answers: Sequence[AnswerRow], ascii: bool) -> RenderableType:
@@ -64,11 +64,10 @@ def _answers(answers: Sequence[AnswerRow], ascii: bool) -> RenderableType:
     return table
 
 
-def _body(c: Comparison, words: Wording, level: ReaderLevel | None) -> Iterable[RenderableType]:
+def _body(c: Comparison, words: Wording, advice: Sequence[str]) -> Iterable[RenderableType]:
     for line in (rows.shift(c, words), rows.still_slow(c, words)):
         if line is not None:
             yield Padding(Text(line), (1, 0, 0, 0))
-    advice = rows.next_lines(c, words, level)
     if advice:
         yield Padding(Text(advice[0], style="bold"), (1, 0, 0, 0))
         yield from (Padding(Text(line), (0, 0, 0, 2)) for line in advice[1:])

@@ -63,6 +63,8 @@ def test_a_name_stands_for_its_number(name: str, value: float) -> None:
 def test_the_wall_time_is_that_of_timelines() -> None:
     timeline = told(kind="timeline", wall=time(4000.0, 3000.0, "faster"))
     assert holds("wall == 0.75", timeline)
+    # The time that the headline tells is the program's, where it is known.
+    assert holds("time == 0.75 and faster", timeline)
     assert "cannot tell wall, because only two timelines tell it. " in refused("wall > 1")
 
 
@@ -154,7 +156,7 @@ def test_what_is_not_asked_need_not_be_told() -> None:
 def test_what_is_no_condition(text: str) -> None:
     line = refused(text)
     assert ": is no condition (" in line
-    assert "time, speedup, wall, dram, kernels, tensor, tensor_before, tensor_after" in line
+    assert "time, speedup, gpu_time, wall, dram, kernels, tensor, tensor_before, tensor_after" in line
 
 
 def test_an_unknown_name_is_answered_with_those_there_are() -> None:

@@ -119,6 +119,28 @@ def test_half_of_the_work_is_not_faster() -> None:
     assert found.cautions[0].id in ("other-work", "nothing-paired")
 
 
+def test_other_programs_are_not_compared() -> None:
+    """One product is all that both have: 16 % of the time."""
+    report = gputui.open_report(SAMPLES / "tf32_on.ncu-rep")
+    other = counters_side([(report, diagnose_all(report))])
+    report.close()
+    found = compare(side("sdpa", range(10)), other)
+    assert found.cautions[0].id == "little-paired"
+    assert found.cautions[0].params["percent"] == pytest.approx(16.4, abs=0.1)
+    assert {found.tensor.trend, found.dram.trend, found.fusion} == {"unknown"}
+    assert found.time.outcome == "inconclusive"
+
+
+def test_counted_operations_go_before_a_pairing_by_hand() -> None:
+    """A product of four times as many operations is other work, whoever paired it; unless the user insists."""
+    base, new = side("eager", [7]), side("eager", [10])
+    by_hand = Pairing(frozenset({base.members[0].key}), frozenset({new.members[0].key}))
+    found = compare(base, new, [by_hand])
+    assert (found.time.outcome, found.cautions[0].id) == ("inconclusive", "other-work")
+    assert found.cautions[0].params["times"] == pytest.approx(4.0, rel=0.01)
+    assert compare(base, new, [by_hand], same_work=True).time.outcome == "slower"
+
+
 def test_pairs_by_hand_are_of_single_launches(whole: Comparison) -> None:
     base, new = side("eager", range(14)), side("compile", range(9))
     out, up = new.members[3].key, new.members[5].key

@@ -58,13 +58,18 @@ def compare(base: Side, new: Side, pairings: Iterable[Pairing] = (), *, same_wor
     matches = match(base.members, new.members, pairings)
     noise = noise_of(base, new, matches)
     works = [_same_work(one, told=same_work) for one in matches]
-    whole_work = _same_work_in_all(matches, works) if base.kind == "counters" else same_steps(base, new, matches, works)
     partial = base.is_part or new.is_part
     counted = [one for one in matches if (one.base and one.new) or not partial]
     before = amounts(_in_order(member for one in counted for member in one.base))
     after = amounts(_in_order(member for one in counted for member in one.new))
+    if base.kind == "timeline":
+        whole_work = same_steps(base, new, matches, works)
+    else:
+        whole_work = _same_work_in_all(matches, works)
+        if not same_work and _same_operations(before, after) is False:
+            whole_work = False
     clocks = clocks_of(counted, before, after)
-    cautions = _cautions(base, new, matches, whole_work, noise, clocks)
+    cautions = _cautions(base, new, matches, works, whole_work, before, after, noise, clocks)
     open_: dict[Answer, str] = {}
     for caution in cautions:
         for answer in caution.open:
@@ -115,21 +120,34 @@ def _in_order(members: Iterable[Member]) -> tuple[Member, ...]:
 
 
 def _same_work(one: Match, *, told: bool) -> bool | None:
-    """Whether both do the same work: by the operations of the tensor cores, the launch shape, all operations."""
+    """Whether both do the same work: by the operations of the tensor cores, the launch shape, all operations.
+
+    Of what was paired by hand it is taken to be so, unless counted operations say otherwise.
+    """
     if not (one.base and one.new):
         return None
-    if told or one.by_hand:
+    if told:
         return True
     before, after = amounts(one.base), amounts(one.new)
-    if before.tensor_ops and after.tensor_ops:
-        return abs(log(before.tensor_ops / after.tensor_ops)) < _SAME_FLOPS
+    same = _same_operations(before, after)
+    if same is not None:
+        return same
     near = None
     if before.flops and after.flops:
         apart = abs(log(before.flops / after.flops))
         near = True if apart < _SAME_FLOPS else False if apart > log(2) else None
     if near:
         return True
+    if one.by_hand:
+        return near is None
     return True if near is None and _launched_alike(one.base, one.new) else None
+
+
+def _same_operations(before: Amounts, after: Amounts) -> bool | None:
+    """By the operations of the tensor cores; ``None`` where one side does none, or does not tell."""
+    if not (before.tensor_ops and after.tensor_ops):
+        return None
+    return abs(log(before.tensor_ops / after.tensor_ops)) < _SAME_FLOPS
 
 
 def _launched_alike(one: Sequence[Member], other: Sequence[Member]) -> bool:
@@ -167,7 +185,15 @@ def _same_work_in_all(matches: Sequence[Match], works: Sequence[bool | None]) ->
 
 
 def _cautions(
-    base: Side, new: Side, matches: Sequence[Match], same_work: bool | None, noise: Noise, clocks: Clocks
+    base: Side,
+    new: Side,
+    matches: Sequence[Match],
+    works: Sequence[bool | None],
+    same_work: bool | None,
+    before: Amounts,
+    after: Amounts,
+    noise: Noise,
+    clocks: Clocks,
 ) -> tuple[Caution, ...]:
     found: list[Caution] = []
 
@@ -183,17 +209,18 @@ def _cautions(
         return tuple(found)
     if any(report.truncated for side in (base, new) for report in side.reports):
         say("truncated", "kernels")
+    share = min(_paired_share(paired, side) for side in (base, new))
+    if share < _MOSTLY:
+        say("little-paired", "time", "wall", "tensor", "dram", "kernels", percent=100 * share)
     if base.kind == "timeline":
         return (*found, *timeline_cautions(base, new, same_work))
-    if same_work is False:
-        before, after = (
-            amounts([m for one in paired for m in one.base]),
-            amounts([m for one in paired for m in one.new]),
-        )
-        ratio = after.flops / before.flops if before.flops and after.flops else None
-        say("other-work", "time", "dram", times=ratio)
-    elif same_work is None:
+    # Of sides that are mostly other work it is said already.
+    if share >= _MOSTLY and same_work is False:
+        say("other-work", "time", "dram", times=_more_operations(before, after))
+    elif share >= _MOSTLY and same_work is None:
         say("work-unknown", "time", "dram")
+    if any(one.by_hand and work and not _is_known(one) for one, work in zip(matches, works, strict=True)):
+        say("by-hand")
     if clocks.ratios and names[0] == names[1]:
         say(
             "clocks",
@@ -212,6 +239,32 @@ def _cautions(
     elif base.passes != new.passes:
         say("passes", base=base.passes, new=new.passes)
     return tuple(found)
+
+
+def _more_operations(before: Amounts, after: Amounts) -> float | None:
+    """How many times as many: those of the tensor cores, else all that are counted."""
+    pairs = (before.tensor_ops, after.tensor_ops), (before.flops, after.flops)
+    return next((now / old for old, now in pairs if old and now), None)
+
+
+def _paired_share(paired: Sequence[Match], side: Side) -> float:
+    """Of a side's time, or of its launches where no time is told, what has something opposite."""
+    members = {id(member) for one in paired for member in (*one.base, *one.new)}
+
+    def weigh(timed: bool) -> tuple[float, float]:
+        weights = [(id(one) in members, (one.time_ns or 0.0) if timed else one.count) for one in side.members]
+        return sum(weight for is_paired, weight in weights if is_paired), sum(weight for _, weight in weights)
+
+    part, whole = weigh(timed=True)
+    if not whole:
+        part, whole = weigh(timed=False)
+    return part / whole
+
+
+def _is_known(one: Match) -> bool:
+    """Whether more than the user's word says that both do the same work."""
+    flops = amounts(one.base).flops and amounts(one.new).flops
+    return bool(flops) or _launched_alike(one.base, one.new)
 
 
 # ------------------------------------------------------------------ groups
@@ -287,6 +340,9 @@ def _how(one: Match, before: Amounts, after: Amounts) -> How:
         if one.base[0].kind[0] == one.new[0].kind[0]:
             return "same"
         return "alike" if likeness(one.base[0], one.new[0]) else "replaced"
+    if one.by_hand and all(len({member.kind for member in side}) == 1 for side in (one.base, one.new)):
+        # All launches of one kernel against all of another: how many those are is no fusion.
+        return "replaced"
     less = after.dram_bytes / before.dram_bytes if before.dram_bytes and after.dram_bytes else None
     if less is None:
         # Fewer launches of the same kernels are no fusion, and what a CUDA graph hides may be as many.

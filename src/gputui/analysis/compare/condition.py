@@ -46,9 +46,15 @@ def _fused(one: Comparison) -> _Told:
     return (one.kernels.because or "part") if one.fusion == "unknown" else one.fusion in ("fused", "both")
 
 
+def _lead(one: Comparison) -> TimeChange:
+    """The time of the headline: the program's, where timelines tell it."""
+    return one.wall or one.time
+
+
 NUMBERS: dict[str, Callable[[Comparison], _Told]] = {
-    "time": lambda one: _time(one.time, lambda speedup, _: 1 / speedup),
-    "speedup": lambda one: _time(one.time, lambda speedup, _: speedup),
+    "time": lambda one: _time(_lead(one), lambda speedup, _: 1 / speedup),
+    "speedup": lambda one: _time(_lead(one), lambda speedup, _: speedup),
+    "gpu_time": lambda one: _time(one.time, lambda speedup, _: 1 / speedup),
     "wall": lambda one: _time(one.wall, lambda speedup, _: 1 / speedup),
     "dram": lambda one: _ratio(one.dram),
     "kernels": lambda one: _ratio(one.kernels),
@@ -58,9 +64,9 @@ NUMBERS: dict[str, Callable[[Comparison], _Told]] = {
 }
 """After over before, ``speedup`` before over after, and percent before and after."""
 TRUTHS: dict[str, Callable[[Comparison], _Told]] = {
-    "faster": lambda one: _time(one.time, lambda _, time: time.outcome == "faster"),
-    "slower": lambda one: _time(one.time, lambda _, time: time.outcome == "slower"),
-    "inconclusive": lambda one: _time(one.time, lambda _, time: time.outcome == "inconclusive"),
+    "faster": lambda one: _time(_lead(one), lambda _, time: time.outcome == "faster"),
+    "slower": lambda one: _time(_lead(one), lambda _, time: time.outcome == "slower"),
+    "inconclusive": lambda one: _time(_lead(one), lambda _, time: time.outcome == "inconclusive"),
     "fused": _fused,
 }
 
@@ -73,6 +79,10 @@ _REASONS = {
     "nothing-before": ("there was none before", "Use tensor_after, or look at the comparison"),
     "part": ("a report holds a part of the kernels", "Collect all of them, or the same ones"),
     "truncated": ("a report is cut off", "Collect it again"),
+    "little-paired": (
+        "most of the time went to kernels that have none opposite",
+        "Compare runs of one program, or --pair",
+    ),
     "nothing-paired": ("no kernel of one side does what one of the other does", "Pair them with --pair"),
     "other-gpu": ("the GPUs differ", "Measure both on one GPU"),
     "other-work": ("the two sides do different work", "Measure the same work, or add --same-work if it is"),

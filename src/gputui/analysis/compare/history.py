@@ -11,6 +11,7 @@ from gputui.analysis.compare.amounts import amounts
 from gputui.analysis.compare.answers import compare
 from gputui.analysis.compare.matching import match
 from gputui.analysis.compare.model import Amounts
+from gputui.analysis.compare.sides import begun_alike
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -231,6 +232,8 @@ class _Chain:
         self.links: dict[int, _Link] = {}
         self._ends: list[tuple[int, Side]] = []
         self._same: list[list[_Node]] = []
+        self._missing: list[tuple[_Node, int]] = []
+        """Members, each with a run that may have left it out."""
 
     def add(self, place: int, side: Side) -> None:
         step = total = None
@@ -239,10 +242,7 @@ class _Chain:
             step = total = _kept(last, compare(last_side, side))
             if first != last:
                 total = _kept(first, compare(first_side, side))
-            self._same += [
-                [*((last, member.place) for member in one.base), *((place, member.place) for member in one.new)]
-                for one in match(last_side.members, side.members)
-            ]
+            self._chain((last, last_side), (place, side))
         self.links[place] = _Link(
             members={member.place: member for member in side.members},
             amounts=amounts(side.members),
@@ -253,6 +253,22 @@ class _Chain:
             total=total,
         )
         self._ends = [*self._ends[:1], (place, side)]
+
+    def _chain(self, before: tuple[int, Side], after: tuple[int, Side]) -> None:
+        """Note what became what, and what may be missing in one of the two because it left launches out."""
+        runs, sides = (before[0], after[0]), (before[1], after[1])
+        # Where they begin alike their members have other places.
+        places = [{id(member.kernel): member.place for member in side.members} for side in sides]
+        base, new = begun_alike(*sides)
+        for one in match(base.members, new.members):
+            nodes = [
+                (run, own[id(member.kernel)])
+                for run, own, members in zip(runs, places, (one.base, one.new), strict=True)
+                for member in members
+            ]
+            self._same.append(nodes)
+            if not (one.base and one.new) and any(side.is_part for side in sides):
+                self._missing += [(node, runs[0] if one.new else runs[1]) for node in nodes]
 
     def groups(self, runs: int) -> Iterator[GroupRow]:
         """A row for each kind of work, the longest first."""
@@ -299,6 +315,9 @@ class _Chain:
         by_run: dict[int, list[Member]] = {run: [] for run, link in self.links.items() if not link.is_part}
         for node in sorted(nodes):
             by_run.setdefault(node[0], []).append(self._member(node))
+        for node, run in self._missing:
+            if node in nodes:
+                by_run.pop(run, None)
         return GroupRow(
             kind=self.kind,
             work=work,

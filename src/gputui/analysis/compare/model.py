@@ -233,6 +233,7 @@ class Side:
     """One side. ``members`` are what one pass launches, ``passes`` how often that was done; ``launches`` counts all.
 
     ``is_part`` says that the report was told to leave launches out, so that what is missing need not be gone.
+    ``is_chosen`` says that these are some kernels of a timeline, or those of some NVTX ranges: ``diagnosis`` is of all.
     ``is_cyclic`` says that the first member need not be what the program does first: a pass may begin anywhere.
     ``wall`` and ``diagnosis`` are of a timeline.
     """
@@ -245,6 +246,7 @@ class Side:
     is_part: bool
     wall: Wall | None = None
     diagnosis: TimelineDiagnosis | None = None
+    is_chosen: bool = False
     is_cyclic: bool = False
 
     @property

@@ -83,6 +83,7 @@ def timeline_side(
         passes=len(kept),
         launches=round(len(kept) * sum(member.count for member in members)),
         is_part=False,
+        is_chosen=kernel is not None or nvtx is not None,
         is_cyclic=steps is not None and steps.source == "kernels",
         wall=None if kernel is not None else _wall(facts, gpu, rows, pass_of, kept, steps, is_whole=nvtx is None),
         diagnosis=diagnosis,

@@ -12,7 +12,7 @@ from gputui.analysis.compare.amounts import mean
 from gputui.model.metrics import dictionary
 
 if TYPE_CHECKING:
-    from gputui.analysis.compare.model import Group, Member
+    from gputui.analysis.compare.model import Comparison, Group, Member
     from gputui.analysis.engine import Diagnosis
     from gputui.analysis.finding import Finding, Verdict
 
@@ -20,9 +20,8 @@ _TOLD = (
     "load_sectors_per_request", "store_sectors_per_request", "shared_nway", "shared_wavefronts_excess", "l2_hit_pct",
     "l1_hit_pct", "dram_pct", "l2_pct", "sm_pct", "tensor_pct", "achieved_occupancy_pct",
     "warp_execution_efficiency_pct", "issue_active", "inst_executed", "registers_per_thread", "spill_inst",
-    "dram_read_bytes", "dram_write_bytes",
 )  # fmt: skip
-"""The numbers that tell most of a change, in the order to tell them where they moved alike."""
+"""The numbers that tell most of a change, in the order to tell them where they moved alike; DRAM's bytes go first."""
 _MOVED = log(1.1)
 _MOST_MOVED = 6
 _FULL_PCT = 75.0
@@ -62,11 +61,11 @@ def why(group: Group) -> Why:
     before, after = old.diagnoses[0], now.diagnoses[0]
     cured, appeared = _only_in(before, group.new), _only_in(after, group.base)
     moved = []
-    for concept in _TOLD:
+    for concept in ("dram_bytes", *_TOLD):
         first, last = (mean(member, partial(_number, concept)) for member in (old, now))
         if first is not None and last is not None and _apart(first, last) >= _MOVED:
             moved.append(Moved(concept, first, last, dictionary()[concept].unit))
-    moved.sort(key=lambda one: -_apart(one.before, one.after))
+    moved.sort(key=lambda one: (one.concept != "dram_bytes", -_apart(one.before, one.after)))
     pct, last_pct = _held(before), _held(after)
     held = None if pct is None or last_pct is None else (pct, last_pct)
     same = (before.verdict.id, before.verdict.level) == (after.verdict.id, after.verdict.level)
@@ -84,6 +83,25 @@ def why(group: Group) -> Why:
         moved=tuple(moved[:_MOST_MOVED]),
         held_pct=held if full else None,
     )
+
+
+def work_moved_to(comparison: Comparison, group: Group) -> Group | None:
+    """The group that moves so many bytes more now that work of a fused ``group`` seems to have gone there.
+
+    A fused kernel that does not store what a later one reads saves bytes that the later one then spends: a quarter of
+    the saving or more. ``None`` where nothing looks like that.
+    """
+    if group.how != "fused" or group.before.dram_bytes is None or group.after.dram_bytes is None:
+        return None
+    saved = group.before.dram_bytes - group.after.dram_bytes
+    grown = [
+        (one.after.dram_bytes - one.before.dram_bytes, one)
+        for one in comparison.groups
+        if one.how in ("alike", "replaced") and one.before.dram_bytes and one.after.dram_bytes
+        and one.after.dram_bytes > 1.1 * one.before.dram_bytes
+    ]  # fmt: skip
+    most, where = max(grown, key=lambda one: one[0], default=(0.0, None))
+    return where if saved > 0 and most >= saved / 4 else None
 
 
 def _number(concept: str, diagnosis: Diagnosis) -> float | None:

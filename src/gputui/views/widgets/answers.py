@@ -68,7 +68,7 @@ class Answers(OneLine):
         for row in rows:
             role = "muted" if row.same else _ANSWER_ROLES[row.mark]
             yield [
-                (fit(signs[row.mark], mark_cells), role),
+                (fit("=" if row.same else signs[row.mark], mark_cells), role),
                 (fit(row.title, title_cells), "strong"),
                 (row.numbers, "number"),
             ]

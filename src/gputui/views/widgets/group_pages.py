@@ -74,7 +74,7 @@ class WhyPage(GroupPage):
         width = min(width, MAX_WIDTH)
         words = self.words
         yield from self.title(row, width)
-        yield from self._told(why_lines(group, words) or [words.ui("compare.unchanged")], width)
+        yield from self._told(why_lines(comparison, group, words) or [words.ui("compare.unchanged")], width)
         yield from self._part([still_slow(comparison, words) or ""], width)
         yield from self._part(next_lines(comparison, words, self.level), width)
         if self.cautions:
