@@ -41,7 +41,7 @@ def reports_in(path: Path) -> list[Path]:
         raise GputuiError(
             str(path),
             "is a folder without a report",
-            "Name a report (.ncu-rep, .nsys-rep, .sqlite), or a folder that has some",
+            "Name a report (.ncu-rep, .nsys-rep, .sqlite) or a folder that has some; gputui runs FOLDER lists runs",
         )
     return found
 

@@ -424,7 +424,7 @@ def _group_row(c: Comparison, group: Group, words: Wording) -> GroupRow:
         group=group,
         base=words.text("compare.step", step=step, name=base) if step and base else base,
         new="" if same else words.text("compare.step", step=step, name=new) if step and not base else new,
-        how=words.text(f"compare.how.{group.how}{'-part' if c.is_part and not (group.base and group.new) else ''}"),
+        how=words.text(f"compare.how.{_how(c, group)}"),
         before=units.duration(before.time_ns) if group.base else "",
         after=units.duration(after.time_ns) if group.new else "",
         gain="" if time is None else words.text(f"compare.gain.{time.outcome}", ratio=_ratio(time)),
@@ -435,6 +435,12 @@ def _group_row(c: Comparison, group: Group, words: Wording) -> GroupRow:
         tensor_before=tensor[0],
         tensor_after=tensor[1],
     )
+
+
+def _how(c: Comparison, group: Group) -> str:
+    if group.base and group.new:
+        return group.how
+    return "apart" if group.by_hand else f"{group.how}-part" if c.is_part else group.how
 
 
 def _both(

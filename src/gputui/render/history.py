@@ -134,11 +134,17 @@ def _sentences(h: History, words: Wording) -> Iterator[str]:
             after=time.after_ns,
             factor=max(time.speedup, 1 / time.speedup) if time.speedup else None,
         )
-        if h.largest is not None:
-            row = h.runs[h.largest]
-            yield words.text(
-                "history.largest", number=h.largest + 1, name=shorten(safe(row.note or row.name), _NOTE_CELLS)
-            )
+        for key, place in (("largest", h.largest), ("fastest", h.fastest)):
+            if place is not None:
+                row = h.runs[place]
+                total = row.total.time if row.total is not None else time
+                yield words.text(
+                    f"history.{key}",
+                    number=place + 1,
+                    name=shorten(safe(row.note or row.name), _NOTE_CELLS),
+                    time=total.after_ns,
+                    factor=total.speedup,
+                )
 
 
 def _cells(h: History, number: int, row: RunRow, words: Wording) -> Iterator[str]:

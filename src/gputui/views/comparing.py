@@ -112,7 +112,7 @@ class Comparing:
         library = self.host.library
         library.base = None if library.base is entry else entry
         if library.base is not None:
-            self._tell("marked", name=self.base_name)
+            self._tell("marked", name=library.name_of(entry.report), kernel=entry.title)
 
     def mark_run_before(self, loaded: LoadedReport) -> None:
         """Make a report the base, since the same has been run again."""
@@ -258,7 +258,9 @@ class Comparing:
     def _name(self, part: Part) -> str:
         if part.kernel:
             return shown(function_name(part.kernel), 60)
-        return self.host.library.name_of(part.reports[0])
+        library = self.host.library
+        folder = run_of(Path(library.reports[part.reports[0]].report.path))
+        return library.name_of(part.reports[0]) if folder is None else shown(folder.name)
 
     def show_other_kind(self) -> None:
         if len(self.found) > 1 and self.screen is not None:

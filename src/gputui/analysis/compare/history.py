@@ -92,6 +92,10 @@ class GroupRow:
     runs: tuple[Amounts | None, ...]
 
 
+_BETTER = 1.05
+"""The fastest run is told where it is so much faster than the last one."""
+
+
 @dataclass(frozen=True, slots=True)
 class History:
     """The runs, oldest first. Times and kernels are told by reports of one ``kind``, ``None`` where no run has any.
@@ -104,6 +108,18 @@ class History:
     runs: tuple[RunRow, ...]
     groups: tuple[GroupRow, ...]
     others: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def fastest(self) -> int | None:
+        """The place of the run that is fastest; ``None`` where that is the last one, or hardly faster than it."""
+        speeds = {
+            place: row.total.time.speedup
+            for place, row in enumerate(self.runs)
+            if row.total is not None and row.total.time.outcome == "faster" and row.total.time.speedup is not None
+        }
+        best = max(speeds, key=lambda place: speeds[place], default=None)
+        last = self.change.time.speedup if self.change is not None else None
+        return best if best is not None and last is not None and speeds[best] > _BETTER * last else None
 
     @property
     def told(self) -> tuple[int, ...]:

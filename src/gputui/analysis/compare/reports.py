@@ -137,7 +137,17 @@ def _filled(base: Side, new: Side, chosen: Chosen) -> tuple[Side, Side]:
         given = " in ".join(one.pattern for one in (kernel, chosen.nvtx) if one is not None)
         if given and not side.members:
             raise _finds_nothing(given, name, side.reports[0].path)
+    same = {one.kernel.demangled for one in base.members} & {one.kernel.demangled for one in new.members}
+    if same and base.reports[0] is new.reports[0] and chosen.base_kernel != chosen.new_kernel:
+        raise GputuiError(
+            min(same)[:_MOST_NAME],
+            "is found on both sides of one report",
+            "Write --base-kernel and --new-kernel so that each finds its own: '^name$'",
+        )
     return base, new
+
+
+_MOST_NAME = 80
 
 
 def _pairing(pair: Pair, base: Side, new: Side) -> Pairing | None:

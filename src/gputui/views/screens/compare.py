@@ -12,7 +12,7 @@ from textual.widgets import ContentSwitcher, Static
 
 from gputui import units
 from gputui.paint.bars import bar
-from gputui.render.compare_rows import head, shift
+from gputui.render.compare_rows import head, shift, tells_next
 from gputui.render.text import level_of
 from gputui.views import actions
 from gputui.views.paper import ROLE_CLASSES
@@ -190,7 +190,9 @@ class CompareScreen(Screen[None]):
             return
         if self.focused is None:
             self.groups.focus()
-        told = head([one.comparison for one in self.comparing.found], words)
+        found = [one.comparison for one in self.comparing.found]
+        told = head(found, words)
+        self.why.tells_next = tells_next(shown.comparison, found)
         self.why.cautions = [text for text, _ in told.cautions]
         self.notices.show(
             self.why.cautions,

@@ -69,6 +69,7 @@ class WhyPage(GroupPage):
     """Why the selected group changed; then what is still slow, what to change next, and how far to trust all of it."""
 
     cautions: Sequence[str] = ()
+    tells_next = True
 
     def page(self, comparison: Comparison, group: Group, row: GroupRow, width: int) -> Iterable[Line]:
         width = min(width, MAX_WIDTH)
@@ -76,7 +77,8 @@ class WhyPage(GroupPage):
         yield from self.title(row, width)
         yield from self._told(why_lines(comparison, group, words) or [words.ui("compare.unchanged")], width)
         yield from self._part([still_slow(comparison, words) or ""], width)
-        yield from self._part(next_lines(comparison, words, self.level), width)
+        if self.tells_next:
+            yield from self._part(next_lines(comparison, words, self.level), width)
         if self.cautions:
             yield ()
             yield [(words.ui("compare.cautions"), "label-word")]
