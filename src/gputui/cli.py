@@ -202,8 +202,8 @@ def compare(
     words = _words(lang)
     reader: ReaderLevel | None = level.value if level else None
     asked = cli_compare.asked(base, new, chosen)
-    if open_ and (chosen != Chosen() or condition or same_work):
-        raise GputuiError("--open", "shows whole reports", "Leave what chooses in them, and --fail-if, out")
+    if open_ and (chosen != Chosen() or condition or same_work or format is not CompareFormat.text):
+        raise GputuiError("--open", "shows whole reports", "Leave what chooses in them, --format and --fail-if out")
     if open_ and asked.base and asked.new and can_draw():
         from gputui.cli_run import means
         from gputui.run.folder import RUNS
@@ -786,3 +786,10 @@ def main() -> None:
         sys.exit(EXIT_USAGE)
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)
+    except Exception as error:
+        if os.environ.get("GPUTUI_DEBUG"):
+            raise
+        # Python's own status of 1 is the answer "no" here.
+        why = f"{type(error).__name__}: {error}"
+        _say(GputuiError("gputui", why, "This is a bug: please report it with what --debug prints"))
+        sys.exit(EXIT_USAGE)

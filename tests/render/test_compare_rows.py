@@ -38,6 +38,7 @@ CAUTIONS: Mapping[str, Mapping[str, Any]] = {
     "nothing-paired": {},
     "little-paired": {"percent": 12.0},
     "by-hand": {},
+    "mixed-gpus": {},
     "other-gpu": {"base": "NVIDIA A100", "new": "NVIDIA H100"},
     "truncated": {},
     "other-work": {"times": 2.0},
@@ -62,11 +63,33 @@ CAUTIONS: Mapping[str, Mapping[str, Any]] = {
     "collectives": {"base_pct": 20.0, "new_pct": 30.0},
 }
 """The cautions, with what fills them; without the ratio of operations another work has a text of its own."""
-OPEN = (
-    "other-gpu", "nothing-paired", "little-paired", "truncated", "other-work", "work-unknown", "cache-control",
-    "clocks", "no-time", "noise", "not-counted", "timeline", "part", "no-steps", "steps-of-one", "other-steps",
-    "other-shapes", "other-tool", "events-lost", "whole-graphs", "gpu-count", "collectives",
-)  # fmt: skip
+OPEN = frozenset(
+    [
+        "other-gpu",
+        "nothing-paired",
+        "little-paired",
+        "mixed-gpus",
+        "truncated",
+        "other-work",
+        "work-unknown",
+        "cache-control",
+        "clocks",
+        "no-time",
+        "noise",
+        "not-counted",
+        "timeline",
+        "part",
+        "no-steps",
+        "steps-of-one",
+        "other-steps",
+        "other-shapes",
+        "other-tool",
+        "events-lost",
+        "whole-graphs",
+        "gpu-count",
+        "collectives",
+    ]
+)
 """What may leave an answer open."""
 
 
@@ -194,7 +217,7 @@ def test_a_coalesced_transpose_is_faster_for_its_stores(reports: Path) -> None:
     c = compare(side(path, "naiveGmem"), side(path, "transposeSmem$"))
     # 523,712 ns / 145,120 ns; the clocks were 2.24 and 1.75 GHz.
     assert rows.headline(c, ENGLISH) == (
-        "Faster: 524 µs → 145 µs of GPU time, 3.6× (±5 %); at equal clocks 3.6× to 4.6×"
+        "Faster: 524 µs → 145 µs of GPU time, 3.6× (±10 %); at equal clocks 3.6× to 4.6×"
     )
     assert rows.title(c, ENGLISH) == (
         "Lashi0812__CudaProgramming__smemTranspose.ncu-rep: naiveGmem → transposeSmem · NVIDIA GeForce RTX 4090"
@@ -212,7 +235,7 @@ def test_a_coalesced_transpose_is_faster_for_its_stores(reports: Path) -> None:
 def test_padding_gains_nothing_while_dram_is_full(reports: Path) -> None:
     path = str(reports / "ncu" / "Lashi0812__CudaProgramming__smemTranspose.ncu-rep")
     c = compare(side(path, "transposeSmem$"), side(path, "transposeSmemPad"))
-    assert rows.headline(c, ENGLISH).startswith("No difference: 145 µs → 144 µs of GPU time (±5 %)")
+    assert rows.headline(c, ENGLISH).startswith("No difference: 145 µs → 144 µs of GPU time (±10 %)")
     lines = rows.why_lines(c, c.groups[0], ENGLISH)
     assert lines[:2] == [
         "transposeSmemPad: no gain.",
@@ -243,7 +266,7 @@ def test_slower_is_not_called_faster(reports: Path) -> None:
     stem = "armleth__cuda-mlp-inference__report"
     c = compare(*(side(str(reports / "ncu" / f"{stem}{name}.ncu-rep")) for name in ("", "_v4_8_per_thread")))
     # 151,328 ns / 52,576 ns.
-    assert rows.headline(c, ENGLISH) == "Slower: 52.6 µs → 151 µs of GPU time, 2.9× as long (±5 %)"
+    assert rows.headline(c, ENGLISH) == "Slower: 52.6 µs → 151 µs of GPU time, 2.9× as long (±10 %)"
     lines = rows.why_lines(c, c.groups[0], ENGLISH)
     # That DRAM holds it no longer is no cure.
     assert not any(line.startswith(("Cured", "No longer")) for line in lines)
@@ -292,7 +315,7 @@ def test_every_outcome_has_words(tiny: Comparison, outcome: Outcome, source: Any
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-@pytest.mark.parametrize("reason", OPEN)
+@pytest.mark.parametrize("reason", sorted(OPEN))
 def test_every_reason_has_words(tiny: Comparison, reason: str, language: str) -> None:
     words = wording(language)
     untimed = replace(tiny.time, before_ns=None, after_ns=None, outcome="inconclusive", because=(reason,))

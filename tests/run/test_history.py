@@ -199,8 +199,9 @@ def test_the_text(real: History) -> None:
     assert ["1.04 ms", "1.97×", "10", "720 MB", "69 %", "faster than 2"] in [one[-6:] for one in cells]
     assert ["1.03 ms", "1.98×", "9", "715 MB", "69 %", "as fast as 4"] in [one[-6:] for one in cells]
     place = next(place for place, line in enumerate(lines) if line.startswith("attention"))
-    assert "·█·▂·▂  1.41 ms → 401 µs        3.5×" in lines[place]
-    assert any("DRAM 3.23 GB → 61.4 MB  tensor cores 12 % → 56 %" in line for line in lines[place : place + 3])
+    assert "·█·▂·▂  1.41 ms → 401 µs          3.5×" in lines[place]
+    assert any("·█·▁·▁  DRAM 3.23 GB → 61.4 MB" in line for line in lines[place : place + 3])
+    assert any("·▂·█·█  tensor cores 12 % → 56 %" in line for line in lines[place : place + 4])
     assert "Left out: 1 run of other programs (old (1))." in lines
     assert "Run 3:" in [line[:6] for line in lines]
 

@@ -88,5 +88,5 @@ def test_it_can_be_read_by_people(run: Path) -> None:
     keep_pairs(run, [GONE])
     assert json.loads((run / "pairs.json").read_text(encoding="utf-8")) == {
         "schema": 1,
-        "pairs": [{"base": [{"function": "copy", "nvtx": "", "nth": 0}], "new": []}],
+        "pairs": [{"kind": None, "base": [{"function": "copy", "nvtx": "", "nth": 0}], "new": []}],
     }

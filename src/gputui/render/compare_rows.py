@@ -705,12 +705,16 @@ class Head:
 
 
 def head(comparisons: Sequence[Comparison], words: Wording) -> Head:
-    """Each answer from the first comparison that can tell it."""
+    """Each answer from the first comparison that can tell it; where none can, the last says why."""
     lead = next((c for c in comparisons if not set(_time(c).because) - {"noise", "clocks"}), comparisons[0])
     told = [answers(c, words) for c in comparisons]
-    lines = {
-        line: bool(one.open) for c in comparisons for one in ranked_cautions(c) for line in caution_lines(c, one, words)
-    }
+    lines: dict[str, bool] = {}
+    for c in comparisons:
+        for one in ranked_cautions(c):
+            for line in caution_lines(c, one, words):
+                # Beside a headline of another comparison it would be taken for what is wrong with that.
+                of = words.text("compare.caution-of", kind=words.text(f"compare.kind.{c.kind}"), text=line)
+                lines[line if c is lead else of] = bool(one.open)
     return Head(
         title=title(comparisons[0], words),
         cautions=tuple(lines.items()),
@@ -718,7 +722,7 @@ def head(comparisons: Sequence[Comparison], words: Wording) -> Head:
         headline=headline(lead, words),
         further=tuple(further_lines(lead, words)),
         answers=tuple(
-            next((row for row in rows if row.mark != "unknown"), rows[0]) for rows in zip(*told, strict=True)
+            next((row for row in rows if row.mark != "unknown"), rows[-1]) for rows in zip(*told, strict=True)
         ),
     )
 

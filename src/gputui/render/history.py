@@ -80,8 +80,10 @@ def _group_table(h: History, rows: Sequence[GroupRow], words: Wording, *, ascii:
         table.add_row(Text(name), spark(times), Text(time), Text(speed))
         if row.kind == "counters":
             bytes = [None if one is None else one.dram_bytes for one in row.runs]
-            dram, tensor = words.text("history.dram", change=dram), words.text("history.tensor", change=tensor)
-            table.add_row(Text(), spark(bytes), Text(dram), Text(tensor))
+            table.add_row(Text(), spark(bytes), Text(words.text("history.dram", change=dram)), Text())
+            used = [None if one is None else one.tensor_pct for one in row.runs]
+            if any(used):
+                table.add_row(Text(), spark(used), Text(words.text("history.tensor", change=tensor)), Text())
     return table
 
 

@@ -37,7 +37,7 @@ def keep_pairs(report: Path, pairings: Iterable[Pairing]) -> Path | None:
     folder = run_of(report)
     if folder is None:
         return None
-    pairs = [{side: sorted(getattr(one, side)) for side in ("base", "new")} for one in pairings]
+    pairs = [{"kind": one.kind, "base": sorted(one.base), "new": sorted(one.new)} for one in pairings]
     text = json.dumps({"schema": SCHEMA, "pairs": msgspec.to_builtins(pairs)}, indent=2) + "\n"
     with writing(folder):
         keeper.replace(os.fsencode(folder / _PAIRS), text.encode())

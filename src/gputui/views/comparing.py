@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ from gputui.views.screens.compare import CompareScreen
 from gputui.views.text import shorten_middle, shown
 
 if TYPE_CHECKING:
-    from gputui.analysis.compare.model import Comparison, Group, KernelKey
+    from gputui.analysis.compare.model import Comparison, Group, KernelKey, Kind
     from gputui.analysis.engine import Diagnosis
     from gputui.analysis.timeline_diagnosis import TimelineDiagnosis
     from gputui.model.report import Report
@@ -278,16 +278,19 @@ class Comparing:
 
     def pair(self, groups: Sequence[Group]) -> None:
         """Make one group of these."""
-        self._pair_anew([_pairing(groups)])
+        if self.shown is not None:
+            self._pair_anew([_pairing(groups, self.shown.comparison.kind)])
 
     def take_apart(self, group: Group) -> None:
         """Let each kernel of the group stand alone."""
-        whole = _pairing([group])
+        if self.shown is None:
+            return
+        whole = _pairing([group], self.shown.comparison.kind)
         nothing: frozenset[KernelKey] = frozenset()
         self._pair_anew(
             [
-                *(Pairing(frozenset({key}), nothing) for key in sorted(whole.base)),
-                *(Pairing(nothing, frozenset({key})) for key in sorted(whole.new)),
+                *(Pairing(frozenset({key}), nothing, whole.kind) for key in sorted(whole.base)),
+                *(Pairing(nothing, frozenset({key}), whole.kind) for key in sorted(whole.new)),
             ]
         )
 
@@ -298,7 +301,10 @@ class Comparing:
         """These, and of what was paired before whatever they leave."""
         base = frozenset(key for one in made for key in one.base)
         new = frozenset(key for one in made for key in one.new)
-        left = (Pairing(one.base - base, one.new - new) for one in self.pairings)
+        kind = made[0].kind
+        left = (
+            replace(one, base=one.base - base, new=one.new - new) if one.kind == kind else one for one in self.pairings
+        )
         self._keep((*made, *(one for one in left if one.base or one.new)))
 
     def _keep(self, pairings: tuple[Pairing, ...]) -> None:
@@ -325,12 +331,13 @@ class Comparing:
 
 
 def _turned(pairings: Iterable[Pairing]) -> tuple[Pairing, ...]:
-    return tuple(Pairing(one.new, one.base) for one in pairings)
+    return tuple(replace(one, base=one.new, new=one.base) for one in pairings)
 
 
-def _pairing(groups: Iterable[Group]) -> Pairing:
+def _pairing(groups: Iterable[Group], kind: Kind) -> Pairing:
     groups = list(groups)
     return Pairing(
         frozenset(member.key for group in groups for member in group.base),
         frozenset(member.key for group in groups for member in group.new),
+        kind,
     )

@@ -11,9 +11,13 @@ import pytest
 
 import gputui
 from gputui.analysis.compare import compare, counters_side
+from gputui.analysis.compare.amounts import amounts
 from gputui.analysis.compare.model import Comparison, KernelKey, Pairing, Side
 from gputui.analysis.engine import Diagnosis, diagnose_all
-from gputui.model.report import Report
+from gputui.model.device import Device
+from gputui.model.kernel import Kernel
+from gputui.model.metrics import Metric
+from gputui.model.report import NoMetrics, Report
 
 SAMPLES = Path(__file__).parents[3] / "sample_reports"
 WINDOW = "ncu --launch-skip 100 --launch-count 20 python train.py"
@@ -62,6 +66,68 @@ def test_a_last_pass_that_is_not_whole_does_not_count() -> None:
     found = side("eager", [*range(14), *range(14), *range(6)])
     assert (found.passes, len(found.members), found.launches) == (2, 14, 34)
     assert {len(member.durations_ns) for member in found.members} == {2}
+
+
+def test_products_of_other_sizes_are_no_passes_of_one() -> None:
+    """Four products of compiled code have one name, grid and range: 46 to 180 µs."""
+    found = side("compile", [1, 3, 5, 7])
+    assert (found.passes, len(found.members)) == (1, 4)
+    against = compare(side("sdpa", [1, 3, 6, 8]), found)
+    assert (against.time.outcome, {group.how for group in against.groups}) == ("no-difference", {"same"})
+
+
+def test_a_cut_off_report_gains_nothing() -> None:
+    report, diagnoses = diagnosed("eager")
+    cut = Report(report.path, report.kind, report.kernels, report.source, truncated=True)
+    found = compare(side("eager", range(14)), counters_side([(cut, diagnoses[:9])]))
+    assert (found.time.outcome, found.dram.trend, found.tensor.trend) == ("no-difference", "same", "same")
+    assert (found.fusion, found.kernels.because) == ("unknown", "truncated")
+
+
+def test_half_of_a_model_is_no_gain() -> None:
+    """Twelve layers and six, each report with a launch more, so that nothing repeats to its end."""
+    found = compare(side("eager", [*([*range(14)] * 12), 13]), side("eager", [*([*range(14)] * 6), 13]))
+    assert (found.time.outcome, found.cautions[0].id, found.fusion) == ("inconclusive", "other-work", "unknown")
+
+
+def test_how_often_it_was_done_is_said_of_one_pass_too() -> None:
+    found = compare(side("eager", [4] * 12), side("eager", [4]))
+    assert (found.base.passes, found.new.passes) == (12, 1)
+    said = {one.id: dict(one.params) for one in found.cautions}
+    assert said["passes"] == {"base": 12, "new": 1}
+
+
+def test_attention_takes_in_no_products_around_it() -> None:
+    """The new side counted its attention alone: the rest was left out, and is not fused in it."""
+    found = compare(side("eager", range(14)), side("sdpa", [2], "ncu -k flash python train.py"))
+    (fused,) = found.fused
+    assert [member.place for member in fused.base] == [2, 3, 4, 5, 6]
+
+
+def test_gpus_of_two_models_on_one_side_are_not_added_up() -> None:
+    report, diagnoses = diagnosed("eager")
+    mixed = counters_side([(report, diagnoses)])
+    first = mixed.members[0]
+    kernel = Kernel(0, first.kernel.name, first.kernel.demangled, Device("NVIDIA A100"), NoMetrics())
+    mixed = replace(mixed, members=(replace(first, kernel=kernel), *mixed.members[1:]))
+    found = compare(mixed, side("sdpa", range(10)))
+    assert "mixed-gpus" in [one.id for one in found.cautions]
+    assert found.time.outcome == "inconclusive"
+
+
+def test_negative_counts_are_damage() -> None:
+    """As ``Facts.number`` has it; the logarithm of their ratio would be none."""
+    report, diagnoses = diagnosed("eager")
+    kernel = diagnoses[1].kernel
+    name = kernel.value("tensor_ops_bf16").metric  # type: ignore[union-attr]
+    damaged = Kernel(
+        1, kernel.name, kernel.demangled, kernel.device, NoMetrics(), grid=kernel.grid, block=kernel.block,
+        metrics=[Metric(name, -5.0, ""), Metric("gpu__time_duration.sum", 137568.0, "ns")],
+    )  # fmt: skip
+    one = replace(diagnoses[1], kernel=damaged)
+    new = counters_side([(report, [one])])
+    assert amounts(new.members).tensor_ops is None
+    assert compare(side("eager", [1]), new).time.speedup == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(("base_first", "new_first"), [(0, 7), (4, 2), (13, 9), (5, 0)])

@@ -30,8 +30,8 @@ def amounts(members: Sequence[Member]) -> Amounts:
         dram_bytes=_sum(mean(member, lambda one: one.gauges.dram_bytes) for member in members),
         sm_pct=_weighted(members, lambda one: one.gauges.sm_pct),
         dram_pct=_weighted(members, lambda one: one.gauges.dram_pct),
-        sm_clock_hz=_weighted(members, lambda one: one.kernel.number("sm_clock")),
-        dram_clock_hz=_weighted(members, lambda one: one.kernel.number("dram_clock")),
+        sm_clock_hz=_weighted(members, lambda one: number(one, "sm_clock")),
+        dram_clock_hz=_weighted(members, lambda one: number(one, "dram_clock")),
         verdict=verdict,
         level=level,
         verdict_share=share,
@@ -47,7 +47,7 @@ def mean(member: Member, number: Number) -> float | None:
 
 def tensor_ops(diagnosis: Diagnosis) -> float | None:
     """Operations of the tensor cores in a launch; 0 where it does none."""
-    counts = [diagnosis.kernel.number(f"tensor_ops_{precision}") for precision in TENSOR_PRECISIONS]
+    counts = [number(diagnosis, f"tensor_ops_{precision}") for precision in TENSOR_PRECISIONS]
     known = [count for count in counts if count is not None]
     if diagnosis.gauges.tensor_pct == 0:
         return 0.0
@@ -57,11 +57,19 @@ def tensor_ops(diagnosis: Diagnosis) -> float | None:
 def flops_of(member: Member) -> float | None:
     """Operations in a launch, of all kinds that the report counts."""
 
-    def flops(one: Diagnosis) -> float | None:
-        rate, duration = one.roofline.achieved_flop_per_s, one.kernel.duration_ns
-        return None if rate is None or duration is None else rate * duration / 1e9
+    return mean(member, flops_in)
 
-    return mean(member, flops)
+
+def flops_in(diagnosis: Diagnosis) -> float | None:
+    """Operations in one launch."""
+    rate, duration = diagnosis.roofline.achieved_flop_per_s, diagnosis.kernel.duration_ns
+    return None if rate is None or duration is None else rate * duration / 1e9
+
+
+def number(diagnosis: Diagnosis, concept: str) -> float | None:
+    """As ``Facts.number``: a negative value is damage and counts as not told."""
+    value = diagnosis.kernel.number(concept)
+    return None if value is None or value < 0 else value
 
 
 def point_of(together: Amounts, number: int, name: str) -> Point | None:

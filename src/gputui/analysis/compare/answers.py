@@ -46,6 +46,7 @@ _DRAM_CHANGE = 1.05
 _TENSOR_POINTS = 2.0
 _TENSOR_CHANGE = 1.05
 _MOSTLY = 0.5
+_MUCH_ALIKE = 1.25
 
 
 def compare(base: Side, new: Side, pairings: Iterable[Pairing] = (), *, same_work: bool = False) -> Comparison:
@@ -55,7 +56,7 @@ def compare(base: Side, new: Side, pairings: Iterable[Pairing] = (), *, same_wor
     """
     _check(base, new)
     base, new = begun_alike(base, new)
-    matches = match(base.members, new.members, pairings)
+    matches = match(base.members, new.members, (one for one in pairings if one.kind in (None, base.kind)))
     noise = noise_of(base, new, matches)
     works = [_same_work(one, told=same_work) for one in matches]
     partial = base.is_part or new.is_part
@@ -153,9 +154,23 @@ def _same_operations(before: Amounts, after: Amounts) -> bool | None:
 def _launched_alike(one: Sequence[Member], other: Sequence[Member]) -> bool:
     """Whether the same shapes are launched, and each about as often."""
     ours, theirs = _shapes(one), _shapes(other)
-    return ours.keys() == theirs.keys() and all(
-        None not in shape and abs(log(count / theirs[shape])) < _SAME_FLOPS for shape, count in ours.items()
+    return (
+        ours.keys() == theirs.keys()
+        and all(None not in shape and abs(log(count / theirs[shape])) < _SAME_FLOPS for shape, count in ours.items())
+        and (not any(map(_may_be_persistent, (*one, *other))) or _move_alike(one, other))
     )
+
+
+def _may_be_persistent(member: Member) -> bool:
+    """A library's product may be launched with a block for each SM, whatever its size."""
+    return member.identity.op_class in ("gemm", "conv", "attention") and member.identity.library != "user"
+
+
+def _move_alike(one: Sequence[Member], other: Sequence[Member]) -> bool:
+    """By the bytes of DRAM, or where those are not counted by the time."""
+    before, after = amounts(one), amounts(other)
+    pairs = (before.dram_bytes, after.dram_bytes), (before.time_ns, after.time_ns)
+    return next((abs(log(now / old)) < log(_MUCH_ALIKE) for old, now in pairs if old and now), False)
 
 
 def _shapes(members: Sequence[Member]) -> dict[tuple[object, object], float]:
@@ -204,6 +219,8 @@ def _cautions(
     names = [side.device.name if side.device is not None else "" for side in (base, new)]
     if names[0] != names[1]:
         say("other-gpu", "time", "wall", "dram", base=names[0], new=names[1])
+    if any(len({member.kernel.device.name for member in side.members}) > 1 for side in (base, new)):
+        say("mixed-gpus", "time", "wall", "dram")
     if not paired:
         say("nothing-paired", "time", "wall", "tensor", "dram", "kernels")
         return tuple(found)
@@ -216,7 +233,7 @@ def _cautions(
         return (*found, *timeline_cautions(base, new, same_work))
     # Of sides that are mostly other work it is said already.
     if share >= _MOSTLY and same_work is False:
-        say("other-work", "time", "dram", times=_more_operations(before, after))
+        say("other-work", "time", "dram", "kernels", times=_more_operations(before, after))
     elif share >= _MOSTLY and same_work is None:
         say("work-unknown", "time", "dram")
     if any(one.by_hand and work and not _is_known(one) for one, work in zip(matches, works, strict=True)):
@@ -234,17 +251,18 @@ def _cautions(
     alone = len(matches) - len(paired)
     if alone and (base.is_part or new.is_part):
         say("part", count=alone)
+    if base.passes != new.passes:
+        say("passes", base=base.passes, new=new.passes)
     if min(base.passes, new.passes) == 1:
         say(f"single-{noise[1]}", percent=100 * (exp(noise[0]) - 1))
-    elif base.passes != new.passes:
-        say("passes", base=base.passes, new=new.passes)
     return tuple(found)
 
 
 def _more_operations(before: Amounts, after: Amounts) -> float | None:
-    """How many times as many: those of the tensor cores, else all that are counted."""
+    """How many times as many: those of the tensor cores, else all that are counted; ``None`` where as many."""
     pairs = (before.tensor_ops, after.tensor_ops), (before.flops, after.flops)
-    return next((now / old for old, now in pairs if old and now), None)
+    ratio = next((now / old for old, now in pairs if old and now), 1.0)
+    return None if abs(log(ratio)) < _SAME_FLOPS else ratio
 
 
 def _paired_share(paired: Sequence[Match], side: Side) -> float:
@@ -382,7 +400,7 @@ def _whole_time(
 def _wall_change(before: Wall | None, after: Wall | None, because: tuple[str, ...]) -> TimeChange | None:
     if before is None or after is None:
         return None
-    return time_change(before.durations_ns, after.durations_ns, (log(1.05), "assumed"), because=because)
+    return time_change(before.durations_ns, after.durations_ns, (log(1.10), "assumed"), because=because)
 
 
 def _change(before: float | None, after: float | None, trend: Trend, open_: str) -> Change:

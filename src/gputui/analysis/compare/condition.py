@@ -7,6 +7,7 @@ import operator
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import TYPE_CHECKING
 
 from gputui.errors import GputuiError
@@ -79,6 +80,7 @@ _REASONS = {
     "nothing-before": ("there was none before", "Use tensor_after, or look at the comparison"),
     "part": ("a report holds a part of the kernels", "Collect all of them, or the same ones"),
     "truncated": ("a report is cut off", "Collect it again"),
+    "mixed-gpus": ("one side has kernels of several GPU models", "Choose those of one: --kernel or --nvtx"),
     "little-paired": (
         "most of the time went to kernels that have none opposite",
         "Compare runs of one program, or --pair",
@@ -158,9 +160,12 @@ class Condition:
                 return -value(part) if isinstance(sign, ast.USub) else value(part)
             case ast.BinOp(left=left, op=op, right=right):
                 try:
-                    return _OPERATORS[type(op)](value(left), value(right))
+                    result = _OPERATORS[type(op)](value(left), value(right))
                 except ZeroDivisionError as error:
                     raise GputuiError(f"--fail-if {self.text}", "divides by 0", "Write it without") from error
+                if not isfinite(result):
+                    raise GputuiError(f"--fail-if {self.text}", "goes beyond all numbers", "Write smaller ones")
+                return result
             case ast.Compare(left=left, ops=ops, comparators=others):
                 low = value(left)
                 for comparison, other in zip(ops, others, strict=True):

@@ -193,7 +193,8 @@ def _row(
         problems=run.problems,
         gpu=next((link.gpu for link in (timed, timeline, counters) if link is not None), None),
         wall_ns=fmean(wall.durations_ns) if wall is not None else None,
-        time_ns=timed.amounts.time_ns if timed is not None else None,
+        # Of chosen kernels alone it is no time of the program.
+        time_ns=timed.amounts.time_ns if timed is not None and not timed.is_part else None,
         kernels=timed.amounts.kernels if timed is not None else None,
         dram_bytes=counters.amounts.dram_bytes if counters is not None else None,
         tensor_pct=counters.amounts.tensor_pct if counters is not None else None,

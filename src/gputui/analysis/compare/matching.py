@@ -57,12 +57,13 @@ def match(base: Sequence[Member], new: Sequence[Member], pairings: Iterable[Pair
             base = [member for member in base if member.key not in pairing.base]
             new = [member for member in new if member.key not in pairing.new]
     # In one order, so that exchanging the sides exchanges the answer and nothing else.
-    if _order(new) < _order(base):
+    if order_of(new) < order_of(base):
         return [*found, *(Match(one.new, one.base, one.sureness) for one in _match(new, base))]
     return [*found, *_match(base, new)]
 
 
-def _order(members: Sequence[Member]) -> tuple[int, list[KernelKey], list[float]]:
+def order_of(members: Sequence[Member]) -> tuple[int, list[KernelKey], list[float]]:
+    """By which of two sides the one to begin with is chosen, so that exchanging them changes nothing."""
     return len(members), [member.key for member in members], [member.time_ns or 0.0 for member in members]
 
 
@@ -84,12 +85,16 @@ def _match(one: Sequence[Member], other: Sequence[Member]) -> list[Match]:
         loose = _join([ours[place] for place in left], [theirs[place] for place in right], telling)
         if loose is not None:
             found.append(loose)
-        else:
-            beside = [place for place in (before, after) if place is not None]
-            for place in left:
-                found += _absorb(ours[place], True, beside, matched)
-            for place in right:
-                found += _absorb(theirs[place], False, beside, matched)
+            together = {id(member) for member in (*loose.base, *loose.new)}
+            left, right = (
+                [place for place in places if id(tokens[place][0]) not in together]
+                for places, tokens in ((left, ours), (right, theirs))
+            )
+        beside = [place for place in (before, after) if place is not None]
+        for place in left:
+            found += _absorb(ours[place], True, beside, matched)
+        for place in right:
+            found += _absorb(theirs[place], False, beside, matched)
         before, low_i, low_j = after, i + 1, j + 1
     return [*found, *matched.values()]
 
@@ -247,11 +252,30 @@ def _telling_ranges(members: Sequence[Member]) -> set[str]:
 
 
 def _join(left: Sequence[Token], right: Sequence[Token], telling: set[str]) -> Match | None:
-    """All of both as one match, where one can have become the other."""
-    ours = tuple(member for token in left for member in token)
-    theirs = tuple(member for token in right for member in token)
+    """What stands beside each other as one match, where one can have become the other."""
+    ours, theirs = _of_attention(
+        tuple(member for token in left for member in token), tuple(member for token in right for member in token)
+    )
     sureness = _belong(ours, theirs, telling) if ours and theirs else 0.0
     return Match(ours, theirs, sureness) if sureness else None
+
+
+def _of_attention(ours: Token, theirs: Token) -> tuple[Token, Token]:
+    """Opposite a fused attention kernel what can have become it: no norm, and none of the products around it."""
+    if any(member.identity.op_class == "attention" for member in ours):
+        theirs = tuple(filter(_may_be_attention, theirs))
+    if any(member.identity.op_class == "attention" for member in theirs):
+        ours = tuple(filter(_may_be_attention, ours))
+    return ours, theirs
+
+
+def _may_be_attention(member: Member) -> bool:
+    is_product = member.identity.op_class in _PRODUCTS
+    return (
+        member.identity.op_class != "norm"
+        and member.op not in ("mlp", "norm", "residual")
+        and not (is_product and member.op in ("qkv-linear", "attention-output"))
+    )
 
 
 def _belong(ours: Token, theirs: Token, telling: set[str]) -> float:
@@ -301,7 +325,7 @@ def _does_too(token: Token, own: Token, opposite: Token) -> float:
     if set().union(*map(_does, token)) & works:
         return 0.8
     classes = {member.identity.op_class for member in token}
-    if classes <= _POINTWISE and _has_epilogue(opposite) and not _has_epilogue(own):
+    if classes <= _POINTWISE and _epilogues(opposite) - _epilogues(own):
         return 0.6
     if classes <= _PRODUCTS:
         mine, others, added = (_flops(members) for members in (own, opposite, token))
@@ -310,10 +334,17 @@ def _does_too(token: Token, own: Token, opposite: Token) -> float:
     return 0.0
 
 
-def _has_epilogue(members: Token) -> bool:
-    return any(
-        member.identity.op_class in _PRODUCTS and _EPILOGUE.search(member.kernel.demangled[:2000]) for member in members
-    )
+def _epilogues(members: Token) -> set[str]:
+    """What products do with their result, as far as their names tell."""
+    return {
+        word.lower()
+        for member in members
+        if member.identity.op_class in _PRODUCTS
+        for word in _EPILOGUE.findall(member.kernel.demangled[:_READ_OF_A_FULL_NAME])
+    }
+
+
+_READ_OF_A_FULL_NAME = 2000
 
 
 def _flops(members: Token) -> float:

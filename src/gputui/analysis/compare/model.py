@@ -48,10 +48,15 @@ class KernelKey:
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """What the user says became what; nothing on one side: it is gone, or was added."""
+    """What the user says became what; nothing on one side: it is gone, or was added.
+
+    ``kind`` is that of the reports on which it was said: the same function is another launch in a timeline and in
+    counters. ``None`` for both.
+    """
 
     base: frozenset[KernelKey]
     new: frozenset[KernelKey]
+    kind: Kind | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -153,7 +153,9 @@ _MOST_NAME = 80
 def _pairing(pair: Pair, base: Side, new: Side) -> Pairing | None:
     """The pair by the kernels that it finds; ``None`` where it finds none on a side that it names."""
     found = [_keys(side, name) for side, name in zip((base, new), pair, strict=True)]
-    return None if any(name and not keys for name, keys in zip(pair, found, strict=True)) else Pairing(*found)
+    return (
+        None if any(name and not keys for name, keys in zip(pair, found, strict=True)) else Pairing(found[0], found[1])
+    )
 
 
 def _keys(side: Side, name: Pattern | None) -> frozenset[KernelKey]:

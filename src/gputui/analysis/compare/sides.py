@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from math import log
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gputui.analysis.compare.matching import in_order, likeness_table
+from gputui.analysis.compare.amounts import flops_in
+from gputui.analysis.compare.matching import in_order, likeness_table, order_of
 from gputui.analysis.compare.model import Member, Side, numbered
 from gputui.analysis.links import normalised
 from gputui.analysis.neighbours import Launches
@@ -38,22 +40,21 @@ def counters_side(
         if (keep is None or keep(diagnosis.kernel)) and not _is_cut_off(diagnosis.kernel)
     ]
     is_part = any(_is_part(report) for report, _ in reports)
-    period = _period(
-        [(normalised(one.kernel.demangled), one.kernel.grid, one.kernel.block, one.kernel.nvtx) for one in chosen],
-        least=_LEAST_REPEATED if is_part else None,
-    )
+    period = _period([_Launch.of(one) for one in chosen], least=_LEAST_REPEATED if is_part else None)
     passes = len(chosen) // period if period else 0
     # Of a window of the launches the last pass may be no whole one: it tells its launches once more.
     end = len(chosen) if is_part else passes * period
-    members = numbered(_member(place, chosen[place:end:period]) for place in range(period))
+    is_cyclic = is_part and period < len(chosen)
+    members = tuple(_member(place, chosen[place:end:period]) for place in range(period))
     return Side(
         kind="counters",
         reports=tuple(report for report, _ in reports),
-        members=members,
+        # Where a pass may begin anywhere a number says nothing.
+        members=members if is_cyclic else numbered(members),
         passes=passes,
         launches=len(chosen),
         is_part=is_part,
-        is_cyclic=is_part and period < len(chosen),
+        is_cyclic=is_cyclic,
     )
 
 
@@ -68,19 +69,45 @@ def _is_cut_off(kernel: Kernel) -> bool:
 
 def _is_part(report: Report) -> bool:
     command = report.session.command_line or ""
-    return Launches(report.kernels, report.session).filtered or _COUNTED.search(command) is not None
+    return report.truncated or Launches(report.kernels, report.session).filtered or _COUNTED.search(command) is not None
 
 
-def _period(keys: Sequence[object], least: int | None) -> int:
+@dataclass(frozen=True, slots=True)
+class _Launch:
+    """What tells one launch of a pass from the next: products of many sizes have one name and one grid."""
+
+    what: tuple[object, ...]
+    flops: float | None
+    time_ns: float | None
+
+    @classmethod
+    def of(cls, one: Diagnosis) -> _Launch:
+        kernel = one.kernel
+        what = (normalised(kernel.demangled), kernel.grid, kernel.block, kernel.nvtx, kernel.device)
+        return cls(what, flops_in(one), kernel.duration_ns)
+
+    def does_as(self, other: _Launch) -> bool:
+        """Whether both do the same work: as many operations, or where those are not counted in about the same time."""
+        if self.what != other.what:
+            return False
+        if self.flops and other.flops:
+            return abs(log(self.flops / other.flops)) < _SAME_FLOPS
+        return not (self.time_ns and other.time_ns) or abs(log(self.time_ns / other.time_ns)) < _SAME_TIME
+
+
+_SAME_FLOPS, _SAME_TIME = 0.1, log(1.5)
+
+
+def _period(launches: Sequence[_Launch], least: int | None) -> int:
     """After how many launches everything repeats, to the end; all of them where nothing does.
 
     A whole pass must be repeated, or ``least`` launches.
     """
-    count = len(keys)
+    count = len(launches)
     for period in range(1, count):
         if count - period < (period if least is None else min(least, period)):
             break
-        if all(keys[place] == keys[place - period] for place in range(period, count)):
+        if all(launches[place].does_as(launches[place - period]) for place in range(period, count)):
             return period
     return count
 
@@ -111,6 +138,9 @@ def begun_alike(base: Side, new: Side) -> tuple[Side, Side]:
     Of the ways to begin with two launches that are much alike the one by which most is alike in order.
     """
     if not (base.is_cyclic or new.is_cyclic) or not (base.members and new.members):
+        return base, new
+    if order_of(new.members) < order_of(base.members):
+        new, base = begun_alike(new, base)
         return base, new
     table = likeness_table(base.members, new.members)
     firsts = range(len(base.members)) if base.is_cyclic else (0,)

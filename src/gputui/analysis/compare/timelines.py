@@ -76,15 +76,16 @@ def timeline_side(
         members = tell.merged(of, len(kept))
     else:
         members, kept = tell.each(table[0]), kept[table[1]]
+    is_cyclic = steps is not None and steps.source == "kernels"
     return Side(
         kind="timeline",
         reports=(report,),
-        members=numbered(members),
+        members=members if is_cyclic else numbered(members),
         passes=len(kept),
         launches=round(len(kept) * sum(member.count for member in members)),
         is_part=False,
         is_chosen=kernel is not None or nvtx is not None,
-        is_cyclic=steps is not None and steps.source == "kernels",
+        is_cyclic=is_cyclic,
         wall=None if kernel is not None else _wall(facts, gpu, rows, pass_of, kept, steps, is_whole=nvtx is None),
         diagnosis=diagnosis,
     )

@@ -8,7 +8,7 @@ from functools import partial
 from math import log
 from typing import TYPE_CHECKING, Literal
 
-from gputui.analysis.compare.amounts import mean
+from gputui.analysis.compare.amounts import mean, number
 from gputui.model.metrics import dictionary
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def work_moved_to(comparison: Comparison, group: Group) -> Group | None:
 
 def _number(concept: str, diagnosis: Diagnosis) -> float | None:
     """The pipe counts other work too; the gauge is 0 where no matrix instruction runs."""
-    return diagnosis.gauges.tensor_pct if concept == "tensor_pct" else diagnosis.kernel.number(concept)
+    return diagnosis.gauges.tensor_pct if concept == "tensor_pct" else number(diagnosis, concept)
 
 
 def _only_in(one: Diagnosis, others: Sequence[Member], *, minor: bool = False) -> tuple[Finding, ...]:
