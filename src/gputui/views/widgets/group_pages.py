@@ -62,7 +62,7 @@ class GroupPage(LinesView):
 
     def title(self, row: GroupRow, width: int) -> Iterable[Line]:
         sides = [text for text in (row.base, row.new) if text]
-        yield from paragraph(f" {self.signs.arrow} ".join(sides), width, role="title")[:2]
+        yield from paragraph(f"{f' {self.signs.arrow} '.join(sides)} · {row.how}", width, role="title")[:2]
 
 
 class WhyPage(GroupPage):
