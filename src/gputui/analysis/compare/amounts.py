@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from math import log
 from typing import TYPE_CHECKING
 
 from gputui.analysis.compare.model import Amounts, Member
@@ -12,6 +13,9 @@ from gputui.analysis.roofline import Point
 if TYPE_CHECKING:
     from gputui.analysis.engine import Diagnosis
     from gputui.analysis.finding import Level, VerdictId
+
+_SAME_OPERATIONS = 0.1
+"""Counted operations of the same work differ by less: tiles overlap the edges of a matrix differently."""
 
 Number = Callable[["Diagnosis"], float | None]
 
@@ -64,6 +68,11 @@ def flops_in(diagnosis: Diagnosis) -> float | None:
     """Operations in one launch."""
     rate, duration = diagnosis.roofline.achieved_flop_per_s, diagnosis.kernel.duration_ns
     return None if rate is None or duration is None else rate * duration / 1e9
+
+
+def as_many(one: float, other: float) -> bool:
+    """Whether two positive counts of operations are those of the same work."""
+    return abs(log(one / other)) < _SAME_OPERATIONS
 
 
 def number(diagnosis: Diagnosis, concept: str) -> float | None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import exp, log
 from typing import TYPE_CHECKING
 
-from gputui.analysis.compare.amounts import amounts
+from gputui.analysis.compare.amounts import amounts, as_many
 from gputui.analysis.compare.clocks import Clocks, clocks_of
 from gputui.analysis.compare.matching import Match, likeness, match
 from gputui.analysis.compare.model import (
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from gputui.analysis.compare.timing import Noise
     from gputui.model.report import Report
 
-_SAME_FLOPS = 0.1
 _LESS_TRAFFIC = 0.9
 """Kernels that are fewer are fused where the DRAM bytes fell by a tenth: what they handed on stays on the chip."""
 _BY_NAMES = 0.85
@@ -89,7 +88,7 @@ def compare(base: Side, new: Side, pairings: Iterable[Pairing] = (), *, same_wor
         dram=_dram(before, after, base, open_.get("dram", "")),
         kernels=_kernels(before, after, open_.get("kernels", "")),
         fusion=_fusion(groups, before, after, partial, open_.get("kernels", "")),
-        time=_whole_time(base, new, counted, noise, clocks, because),
+        time=_whole_time(counted, noise, clocks, because),
         wall=_wall_change(base.wall, new.wall, (open_["wall"],) if "wall" in open_ else ()),
         next=next_change(new),
     )
@@ -136,7 +135,7 @@ def _same_work(one: Match, *, told: bool) -> bool | None:
     near = None
     if before.flops and after.flops:
         apart = abs(log(before.flops / after.flops))
-        near = True if apart < _SAME_FLOPS else False if apart > log(2) else None
+        near = True if as_many(before.flops, after.flops) else False if apart > log(2) else None
     if near:
         return True
     if one.by_hand:
@@ -148,7 +147,7 @@ def _same_operations(before: Amounts, after: Amounts) -> bool | None:
     """By the operations of the tensor cores; ``None`` where one side does none, or does not tell."""
     if not (before.tensor_ops and after.tensor_ops):
         return None
-    return abs(log(before.tensor_ops / after.tensor_ops)) < _SAME_FLOPS
+    return as_many(before.tensor_ops, after.tensor_ops)
 
 
 def _launched_alike(one: Sequence[Member], other: Sequence[Member]) -> bool:
@@ -156,7 +155,7 @@ def _launched_alike(one: Sequence[Member], other: Sequence[Member]) -> bool:
     ours, theirs = _shapes(one), _shapes(other)
     return (
         ours.keys() == theirs.keys()
-        and all(None not in shape and abs(log(count / theirs[shape])) < _SAME_FLOPS for shape, count in ours.items())
+        and all(None not in shape and as_many(count, theirs[shape]) for shape, count in ours.items())
         and (not any(map(_may_be_persistent, (*one, *other))) or _move_alike(one, other))
     )
 
@@ -262,7 +261,7 @@ def _more_operations(before: Amounts, after: Amounts) -> float | None:
     """How many times as many: those of the tensor cores, else all that are counted; ``None`` where as many."""
     pairs = (before.tensor_ops, after.tensor_ops), (before.flops, after.flops)
     ratio = next((now / old for old, now in pairs if old and now), 1.0)
-    return None if abs(log(ratio)) < _SAME_FLOPS else ratio
+    return None if as_many(ratio, 1.0) else ratio
 
 
 def _paired_share(paired: Sequence[Match], side: Side) -> float:
@@ -384,14 +383,7 @@ def _pass_times(members: Sequence[Member]) -> list[float]:
 # ------------------------------------------------------------------ the answers
 
 
-def _whole_time(
-    base: Side,
-    new: Side,
-    matches: Sequence[Match],
-    noise: Noise,
-    clocks: Clocks,
-    because: tuple[str, ...],
-) -> TimeChange:
+def _whole_time(matches: Sequence[Match], noise: Noise, clocks: Clocks, because: tuple[str, ...]) -> TimeChange:
     before = _pass_times([member for one in matches for member in one.base])
     after = _pass_times([member for one in matches for member in one.new])
     return time_change(before, after, noise, clocks=clocks.ratios, because=because)

@@ -17,7 +17,7 @@ from math import log
 import numpy as np
 import numpy.typing as npt
 
-from gputui.analysis.compare.amounts import flops_of
+from gputui.analysis.compare.amounts import as_many, flops_of
 from gputui.analysis.compare.model import KernelKey, Member, Pairing
 
 _LEAST = 0.4
@@ -26,8 +26,6 @@ _PRODUCTS = frozenset({"gemm", "gemv", "conv"})
 _POINTWISE = frozenset({"elementwise", "copy", "transpose", "reduction", "random", "embedding"})
 _ROW_WISE = _POINTWISE | {"norm", "softmax", "loss"}
 """What compilers fuse with each other."""
-_SAME_FLOPS = 0.1
-"""Counted operations of the same work differ by less: tiles overlap the edges of a matrix differently."""
 _EPILOGUE = re.compile(r"bias|gelu|relu|silu|epilogue|activation", re.IGNORECASE)
 _READ_OF_A_NAME = 200
 Table = npt.NDArray[np.float32]
@@ -131,8 +129,7 @@ def likeness(one: Member, other: Member) -> float:
         found += 0.15 if one.nvtx[-1] == other.nvtx[-1] else -0.1
     flops, others = flops_of(one), flops_of(other)
     if flops and others:
-        apart = abs(log(flops / others))
-        found += 0.15 if apart < _SAME_FLOPS else -0.3 if apart > log(2) else 0.0
+        found += 0.15 if as_many(flops, others) else -0.3 if abs(log(flops / others)) > log(2) else 0.0
     if one.kernel.block is not None and (one.kernel.grid, one.kernel.block) == (other.kernel.grid, other.kernel.block):
         found += 0.1
     return min(1.0, max(0.0, found))

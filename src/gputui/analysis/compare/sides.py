@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gputui.analysis.compare.amounts import flops_in
+from gputui.analysis.compare.amounts import as_many, flops_in
 from gputui.analysis.compare.matching import in_order, likeness_table, order_of
 from gputui.analysis.compare.model import Member, Side, numbered
 from gputui.analysis.links import normalised
@@ -91,11 +91,11 @@ class _Launch:
         if self.what != other.what:
             return False
         if self.flops and other.flops:
-            return abs(log(self.flops / other.flops)) < _SAME_FLOPS
+            return as_many(self.flops, other.flops)
         return not (self.time_ns and other.time_ns) or abs(log(self.time_ns / other.time_ns)) < _SAME_TIME
 
 
-_SAME_FLOPS, _SAME_TIME = 0.1, log(1.5)
+_SAME_TIME = log(1.5)
 
 
 def _period(launches: Sequence[_Launch], least: int | None) -> int:
