@@ -64,7 +64,7 @@ def test_the_text_says_first_what_matters() -> None:
     places = [
         next(place for place, line in enumerate(lines) if line.startswith(start))
         for start in (
-            "attention_eager.ncu-rep →", "! One launch", "Faster: 2.05 ms → 1.03 ms", "✓  Tensor cores used more",
+            "attention_eager.ncu-rep →", "! The work was done once", "Faster: 2.05 ms → 1.03 ms", "✓  Tensor cores used more",
             "✓  Less DRAM traffic", "✓  Kernels fused", "The bottleneck moved", "Slowest now: flash_fwd_kernel",
             "Change next, in flash_fwd_kernel", "What became of the kernels", "Why",
         )
@@ -103,7 +103,7 @@ def test_the_markdown_is_a_verdict_a_list_and_a_table() -> None:
         "- ✅ **Less DRAM traffic**: 3.89 GB → 720 MB, 5.4× less",
     ]
     assert lines[6].startswith("- ✅ **Kernels fused**: 14 kernels → 10 · 5 kernels → flash\\_fwd\\_kernel: ")
-    assert lines[8].startswith("> ⚠️ One launch of each kernel")
+    assert lines[8].startswith("> ⚠️ The work was done once on a side")
     assert sum(line.startswith("| ") for line in lines) == 8
     assert "| flash\\_fwd\\_kernel | fused | 1.41 ms → 399 µs | 3.5× faster | 3.23 GB → 61.4 MB |" in "\n".join(lines)
 

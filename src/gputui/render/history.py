@@ -204,10 +204,13 @@ def _group_cells(h: History, row: GroupRow, words: Wording) -> tuple[str, ...]:
         name = words.text("history.name-also", name=name, also=", ".join(_work(one, words) for one in row.also))
     told = [one for one in row.runs if one is not None]
     first, last = told[0], told[-1]
-    is_fair = h.change is not None and _is_fair(h.change)
+    is_told_once = len(told) == 1
+    is_fair = h.change is not None and _is_fair(h.change) and not is_told_once
     speed = first.time_ns / last.time_ns if is_fair and first.time_ns and last.time_ns else None
 
     def change(number: Callable[[float | None], str], before: float | None, after: float | None) -> str:
+        if is_told_once:
+            return number(after)
         return words.text("history.change", before=number(before), after=number(after))
 
     return (

@@ -223,7 +223,8 @@ def _cautions(
     if not paired:
         say("nothing-paired", "time", "wall", "tensor", "dram", "kernels")
         return tuple(found)
-    if any(report.truncated for side in (base, new) for report in side.reports):
+    cut_off = any(report.truncated for side in (base, new) for report in side.reports)
+    if cut_off:
         say("truncated", "kernels")
     share = min(_paired_share(paired, side) for side in (base, new))
     if share < _MOSTLY:
@@ -232,7 +233,7 @@ def _cautions(
         return (*found, *timeline_cautions(base, new, same_work))
     # Of sides that are mostly other work it is said already.
     if share >= _MOSTLY and same_work is False:
-        say("other-work", "time", "dram", "kernels", times=_more_operations(before, after))
+        say("other-work", "time", "tensor", "dram", "kernels", times=_more_operations(before, after))
     elif share >= _MOSTLY and same_work is None:
         say("work-unknown", "time", "dram")
     if any(one.by_hand and work and not _is_known(one) for one, work in zip(matches, works, strict=True)):
@@ -248,7 +249,7 @@ def _cautions(
     if all(len(one) == 1 and None not in one for one in controls) and controls[0] != controls[1]:
         say("cache-control", "time", "dram", base=min(map(str, controls[0])), new=min(map(str, controls[1])))
     alone = len(matches) - len(paired)
-    if alone and (base.is_part or new.is_part):
+    if alone and (base.is_part or new.is_part) and not cut_off:
         say("part", count=alone)
     if base.passes != new.passes:
         say("passes", base=base.passes, new=new.passes)
