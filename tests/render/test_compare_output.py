@@ -65,8 +65,8 @@ def test_the_text_says_first_what_matters() -> None:
         next(place for place, line in enumerate(lines) if line.startswith(start))
         for start in (
             "attention_eager.ncu-rep →", "! The work was done once", "Faster: 2.05 ms → 1.03 ms",
-            "✓  Tensor cores used more", "✓  Less DRAM traffic", "✓  Kernels fused", "The bottleneck moved", "Slowest now: flash_fwd_kernel",
-            "Change next, in flash_fwd_kernel", "What became of the kernels", "Why",
+            "✓  Tensor cores used more", "✓  Less DRAM traffic", "✓  Kernels fused", "The bottleneck moved",
+            "Slowest now: flash_fwd_kernel", "Change next, in flash_fwd_kernel", "What became of the kernels", "Why",
         )
     ]  # fmt: skip
     assert places == sorted(places)
