@@ -476,3 +476,24 @@ def test_what_a_partial_report_lacks_is_not_called_gone(tiny: Comparison) -> Non
     assert rows.group_rows(part, ENGLISH)[0].how == "in the base report alone"
     assert "Launches were left out on purpose" in rows.why_lines(part, group, ENGLISH)[0]
     assert rows.group_rows(replace(c, groups=(group,)), ENGLISH)[0].how == "gone"
+
+
+def test_what_one_report_could_not_check_is_neither_new_nor_cured(reports: Path) -> None:
+    """The first report of this pair tells no occupancy: that the block size limits it may have been so before."""
+    stem = "2388612861__GPU-DEMO__ncu_report"
+    paths = [str(reports / "ncu" / f"{stem}{name}.ncu-rep") for name in ("", "_optimized")]
+    for base, new in (paths, paths[::-1]):
+        c = compare(side(base, "^transposeMatrix$"), side(new, "^transposeMatrix$"))
+        lines = [line for group in c.groups for line in rows.why_lines(c, group, ENGLISH)]
+        assert not any("occupancy limited by the block size" in line for line in lines)
+    found = {finding.id for one in side(paths[1], "^transposeMatrix$").members for finding in one.diagnoses[0].findings}
+    assert "occupancy-block-size" in found
+
+
+def test_the_bottleneck_of_other_work_has_not_moved(reports: Path) -> None:
+    stem = "AveryClapp__ESMM-Research__"
+    c = compare(
+        *(side(str(reports / "ncu" / f"{stem}{name}.ncu-rep")) for name in ("be34af6_profile", "profile_output"))
+    )
+    assert c.cautions[0].id == "little-paired"
+    assert rows.shift(c, ENGLISH) is None

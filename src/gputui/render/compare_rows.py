@@ -326,8 +326,14 @@ def short_name(member: Member) -> str:
 # ------------------------------------------------------------------ where the bottleneck went
 
 
+_OTHER_WORK = frozenset({"nothing-paired", "little-paired", "other-work"})
+"""With these a bottleneck has not moved: other work has another one."""
+
+
 def shift(c: Comparison, words: Wording) -> str | None:
     """Where the bottleneck went; ``None`` where there is nothing to hold against each other."""
+    if any(caution.id in _OTHER_WORK for caution in c.cautions):
+        return None
     if c.kind == "timeline":
         return _timeline_shift(c, words)
     if c.before.verdict is None or c.after.verdict is None:
@@ -352,7 +358,7 @@ def _timeline_shift(c: Comparison, words: Wording) -> str | None:
     before, after = (timeline_rows.sentence(one, words) for one in (old, now))
     same = (old.verdict.id, old.verdict.variant) == (now.verdict.id, now.verdict.variant) and old.verdict.id == "idle"
     line = words.text(f"compare.shift.timeline-{'same' if same else 'moved'}", before=before, after=after)
-    left = {finding.id for finding in now.findings}
+    left = {finding.id for finding in now.findings} | {rule.id for rule in now.not_checked}
     cured = [finding for finding in old.main if finding.id not in left]
     if not cured:
         return line

@@ -110,11 +110,14 @@ def _number(concept: str, diagnosis: Diagnosis) -> float | None:
 
 
 def _only_in(one: Diagnosis, others: Sequence[Member], *, minor: bool = False) -> tuple[Finding, ...]:
-    """Causes that none of the others has at all; but for ``minor`` those alone that gain something in this one.
+    """Causes that none of the others has at all, and that could be looked for in each of them; but for ``minor`` those
+    alone that gain something in this one.
 
     In a kernel that something holds all along, what was cured gained nothing, and is told for that.
     """
-    known = {finding.id for member in others for other in member.diagnoses[:1] for finding in other.findings}
+    diagnoses = [other for member in others for other in member.diagnoses[:1]]
+    known = {finding.id for other in diagnoses for finding in other.findings}
+    known |= {rule.id for other in diagnoses for rule in other.not_checked}
     return tuple(
         finding
         for finding in one.findings

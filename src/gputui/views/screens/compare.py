@@ -8,7 +8,7 @@ from textual import events
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.screen import Screen
-from textual.widgets import ContentSwitcher, Static
+from textual.widgets import ContentSwitcher
 
 from gputui import units
 from gputui.paint.bars import bar
@@ -25,6 +25,7 @@ from gputui.views.widgets.line_table import LineTable
 from gputui.views.widgets.notices import Notices
 from gputui.views.widgets.one_line import OneLine
 from gputui.views.widgets.tabs import Tab, TabBar
+from gputui.views.widgets.too_small import TooSmall
 from gputui.wording import READER_LEVELS, ReaderLevel
 
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 _WIDE = 150
 _ROOMY, _SHORT = 34, 20
 """Lines: from the first on there is room for all that the answers say, below the second for the answers alone."""
-_SMALLEST = (60, 15)
 _BAR = 40
 
 
@@ -82,7 +82,7 @@ class CompareScreen(Screen[None]):
         self.page = "why"
         self.switcher = ContentSwitcher(id="pages", initial="why")
         self.footer = Footer(words)
-        self.too_small = Static("", id="too-small", markup=False)
+        self.too_small = TooSmall(words)
         self.set_class(ascii, "-ascii")
         for widget in (
             self.header, self.notices, self.waiting, self.answers, self.groups, self.tabs, self.footer,
@@ -122,16 +122,9 @@ class CompareScreen(Screen[None]):
             self.app.pop_screen()
 
     def on_resize(self, event: events.Resize) -> None:
-        width, height = event.size
+        width = event.size.width
         self.set_class(width < _WIDE, "-narrow")
-        tiny = width < _SMALLEST[0] or height < _SMALLEST[1]
-        self.set_class(tiny, "-tiny")
-        if tiny:
-            self.too_small.update(
-                self.host.words.ui(
-                    "too_small", width=width, height=height, least=_SMALLEST[0], least_height=_SMALLEST[1]
-                )
-            )
+        self.too_small.fit(self, event.size)
         if self.is_mounted:
             self.show()
 

@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import ContentSwitcher, Static
+from textual.widgets import ContentSwitcher
 
 from gputui.render.lines import place_share, placed
 from gputui.views import actions, ordering
@@ -35,6 +35,7 @@ from gputui.views.widgets.source import SourceView
 from gputui.views.widgets.tabs import Tab, TabBar
 from gputui.views.widgets.timeline import TimelineView
 from gputui.views.widgets.timeline_diagnosis import TimelineDiagnosisView
+from gputui.views.widgets.too_small import TooSmall
 from gputui.wording import READER_LEVELS, ReaderLevel
 
 if TYPE_CHECKING:
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
 TABS = ("diagnosis", "roofline", "timeline", "metrics", "source")
 _WIDE = 100
 _EXTRA_WIDE = 160
-_SMALLEST = (60, 15)
 _BASE_NAME = 24
 _SETTLE_S = 0.08
 """A kernel that stays selected this long gets what must be read for it; one run past does not."""
@@ -99,7 +99,7 @@ class MainScreen(Screen[None]):
         }
         self.finder = Finder(words, self.prompt, targets, changed=self._fit_list)
         self.footer = Footer(words)
-        self.too_small = Static("", id="too-small", markup=False)
+        self.too_small = TooSmall(words)
         for widget in (self.header, self.notices, self.tabs, self.footer, *self.pages.values()):
             widget.ascii = ascii  # type: ignore[attr-defined]
         self.set_class(ascii, "-ascii")
@@ -159,17 +159,10 @@ class MainScreen(Screen[None]):
             self.select_changed()
 
     def on_resize(self, event: events.Resize) -> None:
-        width, height = event.size
+        width = event.size.width
         self.set_class(width < _WIDE, "-narrow")
         self.set_class(width >= _EXTRA_WIDE, "-xl")
-        tiny = width < _SMALLEST[0] or height < _SMALLEST[1]
-        self.set_class(tiny, "-tiny")
-        if tiny:
-            self.too_small.update(
-                self.host.words.ui(
-                    "too_small", width=width, height=height, least=_SMALLEST[0], least_height=_SMALLEST[1]
-                )
-            )
+        self.too_small.fit(self, event.size)
         self._fit_list()
 
     def _fit_list(self) -> None:

@@ -9,7 +9,6 @@ from textual import events
 from textual.app import ComposeResult
 from textual.screen import Screen
 from textual.timer import Timer
-from textual.widgets import Static
 
 from gputui.views import actions
 from gputui.views.guide_text import shown_command
@@ -25,13 +24,13 @@ from gputui.views.widgets.output import OutputPane
 from gputui.views.widgets.run_page import RunPage
 from gputui.views.widgets.run_status import RunStatus
 from gputui.views.widgets.stages import StageStrip
+from gputui.views.widgets.too_small import TooSmall
 
 if TYPE_CHECKING:
     from gputui.views.guide import Guide
 
 _LOOK_S = 0.1
 """How often the screen looks at what a running command has printed."""
-_SMALLEST = (60, 15)
 _OTHER_ROWS = 8
 """Above and below the output."""
 
@@ -65,7 +64,7 @@ class RunScreen(Screen[None]):
         self.output_head = OutputHead(id="output-head")
         self.output = OutputPane()
         self.footer = Footer(words)
-        self.too_small = Static("", id="too-small", markup=False)
+        self.too_small = TooSmall(words)
         self.set_class(ascii, "-ascii")
         for widget in (
             self.stages, self.body, self.status, self.choices, self.choice, self.output_head, self.output, self.footer,
@@ -107,15 +106,7 @@ class RunScreen(Screen[None]):
             self.app.pop_screen()
 
     def on_resize(self, event: events.Resize) -> None:
-        width, height = event.size
-        tiny = width < _SMALLEST[0] or height < _SMALLEST[1]
-        self.set_class(tiny, "-tiny")
-        if tiny:
-            self.too_small.update(
-                self.host.words.ui(
-                    "too_small", width=width, height=height, least=_SMALLEST[0], least_height=_SMALLEST[1]
-                )
-            )
+        self.too_small.fit(self, event.size)
         self.guide.resize(*self.room)
 
     @property
