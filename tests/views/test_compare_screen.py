@@ -124,6 +124,11 @@ async def test_two_kernels_of_one_report(start: Start) -> None:
         assert len(page.splitlines()) <= 15
         shown = [action.id for action in screen.footer.shown_actions(60)]
         assert shown[-2:] == ["help", "quit"]
+        for size, has_room in (((50, 10), False), ((60, 15), True)):
+            await pilot.resize_terminal(*size)
+            await settle(app, pilot)
+            assert (screen.answers.display, screen.body.display) == (has_room, has_room)
+            assert screen.too_small.display != has_room
         await pilot.press("escape", "k", "m")
         assert words.ui("compare.base") not in text_of(app).split("copy_a")[0]
 

@@ -74,6 +74,9 @@ def why(group: Group) -> Why:
     if full:
         cured = _only_in(before, group.new, minor=True)
     is_unknown = "unknown" in (before.verdict.id, after.verdict.id)
+    if is_unknown:
+        # Many causes are looked for only where it is known what holds the kernel.
+        cured = appeared = ()
     return Why(
         variant="unknown" if is_unknown else "full" if full else "same" if same else "moved",
         before=before.verdict,

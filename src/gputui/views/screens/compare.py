@@ -173,6 +173,10 @@ class CompareScreen(Screen[None]):
     def show(self) -> None:
         """Paint what there is; the cursor stays on its kernels, whatever group they are in now."""
         shown, words = self.comparing.shown, self.host.words
+        if self.has_class("-tiny"):
+            for widget in (self.notices, self.waiting, self.answers, self.body):
+                widget.display = False
+            return
         self.waiting.display = shown is None
         self.answers.display = self.body.display = shown is not None
         if shown is None:
