@@ -749,13 +749,20 @@ def test_the_real_nsys_is_understood(
     arguments: list[str], env: dict[str, str], expected: list[tuple[str, str]], tmp_path: Path
 ) -> None:
     assert NSYS is not None
-    (tmp_path / "plain").write_text("")
-    (tmp_path / "there.nsys-rep").write_text("")
-    text, outcome = run(
-        NSYS, "profile", "-t", "nvtx", "-s", "none", "--cpuctxsw=none", *arguments, folder=tmp_path, **env
-    )
-    told = recognise(text, tool="nsys", outcome=outcome, has_report=(tmp_path / "x.nsys-rep").exists())
-    assert [(one.id, one.kind) for one in told] == expected
+    # On a busy machine nsys itself fails now and then: once in 150 runs, with six of it at a time, its importer took
+    # its own steps in the wrong order (AnalysisStatus::SetNextState).
+    for attempt in range(3):
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        (folder / "plain").write_text("")
+        (folder / "there.nsys-rep").write_text("")
+        text, outcome = run(
+            NSYS, "profile", "-t", "nvtx", "-s", "none", "--cpuctxsw=none", *arguments, folder=folder, **env
+        )
+        told = recognise(text, tool="nsys", outcome=outcome, has_report=(folder / "x.nsys-rep").exists())
+        if [(one.id, one.kind) for one in told] == expected:
+            return
+    pytest.fail(f"{told}\n{text}")
 
 
 @pytest.mark.skipif(NSYS is None, reason="nsys is not installed")
