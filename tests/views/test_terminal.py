@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import pty
-import select
 import signal
-import struct
-import sys
-import termios
 import time
 from pathlib import Path
 
 import pytest
+
+from .ptys import read_for, start
 
 PROGRAM = """
 from tests.views.fakes import make_report
@@ -30,35 +26,6 @@ from gputui.views.app import run_guided
 step = Step([b"copy_a\\n"], gate=threading.Event())
 run_guided(FakeSession(Path("runs"), [step], found=()), proposer=lambda diagnosis: ())
 """
-
-
-def read_for(terminal: int, seconds: float) -> bytes:
-    """What arrives within this time."""
-    found, end = b"", time.monotonic() + seconds
-    while (left := end - time.monotonic()) > 0:
-        if select.select([terminal], [], [], left)[0]:
-            try:
-                found += os.read(terminal, 65536)
-            except OSError:
-                break
-    return found
-
-
-def start(program: str, state: Path, shown: str = "copy_a") -> tuple[int, int]:
-    """The program's process and its terminal, 120×40, once it has drawn this."""
-    child, terminal = pty.fork()
-    if child == 0:
-        os.chdir(Path(__file__).parents[2])
-        os.environ.update(TERM="xterm-256color", XDG_STATE_HOME=str(state))
-        os.execv(sys.executable, [sys.executable, "-c", program])
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
-    seen = b""
-    for _ in range(20):
-        seen += read_for(terminal, 0.5)
-        if shown.encode() in seen and b"quit" in seen:
-            break
-    assert shown.encode() in seen
-    return child, terminal
 
 
 @pytest.mark.parametrize("keys", [b"", b"4", b"f"], ids=["diagnosis", "metrics", "typing"])

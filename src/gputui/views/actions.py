@@ -189,6 +189,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("help", ("question_mark", "f1"), "app", "app", "help", (*_ALL, *RUN, *COMPARES)),
     Action("palette", ("ctrl+p",), "app", "app", "command_palette", in_palette=False),
     Action("theme", ("t",), "app", "app", "next_theme"),
+    Action("redraw", ("ctrl+l",), "app", "app", "redraw"),
     Action("language", (), "app", "app", "next_language"),
     Action("stop", ("ctrl+x",), "app", "app", "stop", (RUN_GOING, COMPARE_WAIT)),
     Action("quit", ("q", "ctrl+q"), "app", "app", "quit", (*_ALL, *RUN, *COMPARES)),

@@ -18,7 +18,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual import work
+from textual import constants, work
+from textual._compositor import CompositorUpdate
 from textual.app import App, SystemCommand
 from textual.markup import escape
 from textual.screen import Screen
@@ -29,6 +30,7 @@ from textual.worker import Worker, WorkerState, get_current_worker
 from gputui.errors import EXIT_INTERRUPTED, EXIT_NO, EXIT_USAGE, GputuiError
 from gputui.render.files import write_whole
 from gputui.views import actions, settings
+from gputui.views.cells import Cells
 from gputui.views.comparing import Compared, Comparing
 from gputui.views.glyphs import glyphs
 from gputui.views.guide import Guide, Proposer
@@ -73,6 +75,8 @@ from gputui.views.themes import THEMES
 from gputui.wording import LANGUAGES, READER_LEVELS, ReaderLevel, wording
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from gputui.analysis.engine import Diagnosis
     from gputui.analysis.source import Source
     from gputui.analysis.timeline_diagnosis import TimelineDiagnosis
@@ -84,6 +88,9 @@ _THEME_BY_NAME = {theme.name: theme for theme in THEMES}
 _LOG = logging.getLogger("gputui")
 _END_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 _SECONDS_TO_EXIT = 2.0
+_ESCAPE_DELAY_S = 0.04
+"""How long after an escape the rest of a key's sequence may come. A terminal sends it at once and ssh passes it on in
+one packet, so that Textual's 0.1 s only delay the escape itself."""
 _LEAST_SUMMED_BYTES = 20_000_000
 """What is smaller opens in a moment."""
 _KEPT_SOURCES = 32
@@ -142,6 +149,7 @@ class GputuiApp(App[int]):
         self._is_loading = False
         self._main = MainScreen(self)
         self._loading: LoadingScreen | None = None
+        self._cells = Cells()
         self.guide = Guide(self, session, **means)
         self.comparing = Comparing(self)
         for theme in THEMES:
@@ -150,6 +158,19 @@ class GputuiApp(App[int]):
             remembered.get("theme", "") if remembered.get("theme") in {t.name for t in THEMES} else THEMES[0].name
         )
         self.animation_level = "none"
+
+    def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
+        super()._display(
+            screen, self._cells.changes(renderable) if isinstance(renderable, CompositorUpdate) else renderable
+        )
+
+    def on_resize(self) -> None:
+        self._cells.forget()
+
+    def action_redraw(self) -> None:
+        """Send all of the screen again: another program may have written on it."""
+        self._cells.forget()
+        self.screen.refresh(layout=True)
 
     def get_theme(self, theme_name: str) -> Theme | None:
         """Textual asks for the theme at every line it paints, and would sort all themes to answer."""
@@ -160,6 +181,7 @@ class GputuiApp(App[int]):
         return self._main
 
     def on_mount(self) -> None:
+        self.app_resume_signal.subscribe(self, lambda _: self._cells.forget())
         if threading.current_thread() is threading.main_thread():
             # Without this they would leave the terminal in raw mode.
             for number in _END_SIGNALS:
@@ -723,6 +745,8 @@ def run_guided(
 
 def _run(app: GputuiApp, *, mouse: bool) -> int:
     app.owns_process = True
+    if "ESCDELAY" not in os.environ:
+        constants.ESCAPE_DELAY = _ESCAPE_DELAY_S  # type: ignore[misc]
     status = app.run(mouse=mouse)
     _tell_kept(app)
     # A crash leaves no value, only Textual's return code.
