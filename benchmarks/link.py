@@ -81,9 +81,7 @@ class SlowLink:
         self._begun.set()
         self._loop.run_forever()
         server.close()
-        for task in asyncio.all_tasks(self._loop):
-            task.cancel()
-        self._loop.run_until_complete(asyncio.sleep(0))
+        self._loop.run_until_complete(_end_connections())
         self._loop.close()
 
     async def _connect(self, near_reader: asyncio.StreamReader, near_writer: asyncio.StreamWriter) -> None:
@@ -92,7 +90,19 @@ class SlowLink:
         for writer in (near_writer, far_writer):
             # What the system keeps for the proxy is no part of the link.
             writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, QUEUE_BYTES)
-        await asyncio.gather(_carry(near_reader, far_writer), _carry(far_reader, near_writer))
+        try:
+            await asyncio.gather(_carry(near_reader, far_writer), _carry(far_reader, near_writer))
+        except (asyncio.CancelledError, OSError):  # nothing is left to be delivered
+            near_writer.transport.abort()
+            far_writer.transport.abort()
+
+
+async def _end_connections() -> None:
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await asyncio.sleep(0)  # each is closed in a turn of its own
 
 
 async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

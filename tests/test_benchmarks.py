@@ -44,10 +44,11 @@ def echo() -> Iterator[int]:
                 connection.sendall(data)
 
     listener = socket.create_server(("127.0.0.1", 0))
-    thread = threading.Thread(target=serve)
+    thread = threading.Thread(target=serve, daemon=True)
     thread.start()
     yield listener.getsockname()[1]
-    thread.join()
+    thread.join(10)
+    assert not thread.is_alive(), "the link has left its connection open"
 
 
 def test_link_delays_and_throttles(echo: int) -> None:
