@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from terminal import KEYS, Terminal
+from terminal import KEYS, ProgramEndedError, Terminal
 
 GPUTUI = str(Path(sys.executable).with_name("gputui"))
 OPEN = (GPUTUI, "open", "--lang", "en")
@@ -255,7 +255,8 @@ def measure(columns: int, lines: int, command: Sequence[str] = OPEN) -> KeyFigur
 def measure_moves(peers: Mapping[str, str], columns: int = 120, lines: int = 40) -> dict[str, KeyFigures]:
     """18 keys in the timeline that gputui and its peers can read, by name: moved, zoomed, and to the next kernel.
 
-    ``peers`` are the programs nsys-tui and nsys-ai, by these names. They read a copy, as they write beside it.
+    ``peers`` are the programs nsys-tui and nsys-ai, by these names. They read a copy, as they write beside it. One that
+    ends before it shows the timeline is left out, and what it said goes to standard error.
     """
     found = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -265,7 +266,10 @@ def measure_moves(peers: Mapping[str, str], columns: int = 120, lines: int = 40)
         for name, program in peers.items():
             command = [program, "timeline", "--gpu", "0", "--trim", "0", "1.2"]
             moves = Script((report,), "step 0", _MOVES.format(next="tab"))
-            found[name] = key_figures(columns, lines, [session(command, moves, columns, lines, patience_s=1)])
+            try:
+                found[name] = key_figures(columns, lines, [session(command, moves, columns, lines, patience_s=1)])
+            except ProgramEndedError as error:
+                print(f"{name} ended: {error}", file=sys.stderr)
     return found
 
 

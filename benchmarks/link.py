@@ -123,7 +123,7 @@ async def _deliver(packets: asyncio.Queue[tuple[float, bytes]], writer: asyncio.
     while True:
         arrives_at, data = await packets.get()
         await asyncio.sleep(arrives_at - asyncio.get_running_loop().time())
-        if not data:
+        if not data or writer.is_closing():
             writer.close()
             return
         writer.write(data)
