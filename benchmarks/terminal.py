@@ -142,8 +142,8 @@ class Screen:
 
 
 class Terminal:
-    """A program on a terminal of this size, which reads and writes nothing of the user's: its home is an empty folder
-    that goes again."""
+    """A program on a terminal of this size, which reads and writes nothing of the user's: its home, in which it runs, is an
+    empty folder that goes again."""
 
     def __init__(self, program: Sequence[str], columns: int, lines: int) -> None:
         self._home = tempfile.TemporaryDirectory(prefix="gputui-terminal-")
@@ -162,6 +162,7 @@ class Terminal:
         if self.pid == 0:
             fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
             try:
+                os.chdir(home)
                 os.execvpe(program[0], list(program), values)
             finally:
                 os._exit(127)

@@ -129,7 +129,7 @@ def seconds_on_screen(path: Path, limit_s: float) -> tuple[float, float, float, 
     """`gputui open` on a terminal of its own: seconds to the first frame of any kind, to the one with the kernels'
     sums, to the one with their list and to the one with the diagnosis, and its peak memory by then. Infinite where
     ``limit_s`` passes before."""
-    with Terminal([GPUTUI, "open", "--lang", "en", str(path)], 200, 50) as terminal:
+    with Terminal([GPUTUI, "open", "--lang", "en", str(path.resolve())], 200, 50) as terminal:
         first, kernels, listed, diagnosis = terminal.wait_for(
             path.name, FIRST_KERNEL, ITS_CLASS, DIAGNOSIS, limit_s=limit_s
         )
