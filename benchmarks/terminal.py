@@ -142,8 +142,8 @@ class Screen:
 
 
 class Terminal:
-    """A program on a terminal of this size, which reads and writes nothing of the user's: it runs in a home of its own, an
-    empty folder that goes again."""
+    """A program on a terminal of this size, which reads and writes nothing of the user's: it runs in a home of its own,
+    an empty folder that goes again."""
 
     def __init__(self, program: Sequence[str], columns: int, lines: int) -> None:
         self._home = tempfile.TemporaryDirectory(prefix="gputui-terminal-")
