@@ -2,8 +2,8 @@
 
     python benchmarks/keys.py [--nsys-tui PROGRAM] [--nsys-ai PROGRAM]
 
-A scripted session of 200 keys, as a person would press them, on a pty of three sizes: 140 with reports of ncu, 60 with a
-timeline, all of `sample_reports/`. The peers read the same timeline, and are moved and zoomed in it.
+A scripted session of 200 keys, as a person would press them, on a pty of three sizes: 140 with reports of ncu, 60 with
+a timeline, all of `sample_reports/`. The peers read the same timeline, and are moved and zoomed in it.
 """
 
 from __future__ import annotations
@@ -14,17 +14,20 @@ import shutil
 import statistics
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from terminal import KEYS, Terminal
+from terminal import KEYS, ProgramEndedError, Terminal
 
 GPUTUI = str(Path(sys.executable).with_name("gputui"))
+OPEN = (GPUTUI, "open", "--lang", "en")
 SAMPLES = Path(__file__).resolve().parent.parent / "sample_reports"
 SIZES = ((80, 24), (120, 40), (200, 50))
-SETTLED_S = 1.0
+LATE_S = 0.05
+SETTLED_S = 0.6
 """Nothing comes for so long: all that was worked out behind the first frame has been shown."""
 
 
@@ -112,10 +115,12 @@ TIMELINE = Script(
 )
 SCRIPTS = (COUNTERS, SOURCE, COMPARISON, TIMELINE)
 _MOVES = """
-    pan    right right right right left left
     zoom   + + + + - -
+    pan    right right right right left left
     event  {next} {next} {next} {next} {next} {next}
 """
+NOT_MOVES = ("bytes of a move", "bytes of a change", "bytes in 10 s")
+"""How the rows begin that say nothing of the 18 keys that the peers are given too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,10 +162,13 @@ class KeyFigures:
     first_byte_median_s: float
     first_byte_95th_s: float
     first_byte_worst_s: float
-    first_byte_worst_key: str
+    late_keys: tuple[str, ...]
+    """Those whose first byte took more than `LATE_S`, slowest first."""
     last_byte_median_s: float
     last_byte_95th_s: float
     last_byte_worst_s: float
+    waited_s: float
+    """From each key to the last byte of its answer, all together."""
     first_frame_s: float
     first_frame_bytes: int
     key_bytes: int
@@ -174,12 +182,12 @@ def session(
     lines: int,
     *,
     idle_s: float = 0,
+    quiet_s: float = 0.15,
     patience_s: float = 0.4,
-    environment: Mapping[str, str] | None = None,
 ) -> Session:
     """Press a script in a program on a terminal of this size, then nothing for ``idle_s``. ``patience_s`` is how long
-    the first byte of an answer is waited for."""
-    with Terminal([*command, *map(str, script.reports)], columns, lines, environment) as terminal:
+    the first byte of an answer is waited for, and ``quiet_s`` how long nothing must come behind the last."""
+    with Terminal([*command, *map(str, script.reports)], columns, lines) as terminal:
         (first_frame_s,) = terminal.wait_for(script.ready)
         if first_frame_s == float("inf"):
             raise SystemExit(f"{command[0]} never showed {script.ready!r}:\n{terminal.screen}")
@@ -190,11 +198,11 @@ def session(
             terminal.press(KEYS.get(key, key.encode()), quiet_s=SETTLED_S)
         presses: list[Press] = []
         for kind, key in script.presses():
-            answer = terminal.press(KEYS.get(key, key.encode()), patience_s=patience_s)
+            answer = terminal.press(KEYS.get(key, key.encode()), quiet_s, patience_s)
             if presses and answer.late:
                 presses[-1] = replace(presses[-1], bytes=presses[-1].bytes + answer.late)
             presses.append(Press(kind, key, answer.bytes, answer.first_byte_s, answer.last_byte_s))
-        while terminal.idle(SETTLED_S):
+        while idle_s and terminal.idle(SETTLED_S):
             pass
         idle_bytes = terminal.idle(idle_s)
         return Session(first_frame_s, first_frame_bytes, tuple(presses), idle_bytes, terminal.peak_bytes())
@@ -220,10 +228,12 @@ def key_figures(columns: int, lines: int, sessions: Sequence[Session]) -> KeyFig
         median_of("tab"),
         statistics.median(first),
         percentile_95(first),
-        *max(answered),
+        max(first),
+        tuple(key for seconds, key in sorted(answered, reverse=True) if seconds > LATE_S),
         statistics.median(last),
         percentile_95(last),
         max(last),
+        sum(last),
         sessions[0].first_frame_s,
         sessions[0].first_frame_bytes,
         sum(sizes),
@@ -236,7 +246,7 @@ def percentile_95(values: Sequence[float]) -> float:
     return sorted(values)[math.ceil(0.95 * len(values)) - 1]
 
 
-def measure(columns: int, lines: int, command: Sequence[str] = (GPUTUI, "open", "--lang", "en")) -> KeyFigures:
+def measure(columns: int, lines: int, command: Sequence[str] = OPEN) -> KeyFigures:
     """The 200 keys in gputui on a terminal of this size, and 10 s of idling behind the first script."""
     sessions = [session(command, script, columns, lines, idle_s=10 * (script is COUNTERS)) for script in SCRIPTS]
     return key_figures(columns, lines, sessions)
@@ -245,17 +255,21 @@ def measure(columns: int, lines: int, command: Sequence[str] = (GPUTUI, "open", 
 def measure_moves(peers: Mapping[str, str], columns: int = 120, lines: int = 40) -> dict[str, KeyFigures]:
     """18 keys in the timeline that gputui and its peers can read, by name: moved, zoomed, and to the next kernel.
 
-    ``peers`` are the programs nsys-tui and nsys-ai, by these names. They read a copy, as they write beside it.
+    ``peers`` are the programs nsys-tui and nsys-ai, by these names. They read a copy, as they write beside it. One that
+    ends before it shows the timeline is left out, and what it said goes to standard error.
     """
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         report = Path(shutil.copy(TIMELINE.reports[0], folder))
         moves = Script((report,), "GPU 0", _MOVES.format(next="}"), start="3")
-        found["gputui"] = key_figures(columns, lines, [session([GPUTUI, "open", "--lang", "en"], moves, columns, lines)])
+        found["gputui"] = key_figures(columns, lines, [session(OPEN, moves, columns, lines)])
         for name, program in peers.items():
             command = [program, "timeline", "--gpu", "0", "--trim", "0", "1.2"]
             moves = Script((report,), "step 0", _MOVES.format(next="tab"))
-            found[name] = key_figures(columns, lines, [session(command, moves, columns, lines, patience_s=1)])
+            try:
+                found[name] = key_figures(columns, lines, [session(command, moves, columns, lines, patience_s=1)])
+            except ProgramEndedError as error:
+                print(f"{name} ended: {error}", file=sys.stderr)
     return found
 
 
@@ -272,9 +286,10 @@ def rows(figures: KeyFigures) -> list[tuple[str, str]]:
         ("bytes of all keys", f"{figures.key_bytes:,}"),
         ("bytes until the first frame is complete", f"{figures.first_frame_bytes:,}"),
         ("bytes in 10 s of idling", f"{figures.idle_bytes:,}"),
+        ("key to its first byte: median, 95th percentile, worst", in_ms(first)),
         (
-            "key to its first byte: median, 95th percentile, worst (its key)",
-            f"{in_ms(first)} ({figures.first_byte_worst_key})",
+            f"keys with the first byte after more than {LATE_S * 1e3:.0f} ms",
+            ", ".join(f"{count} × {key}" for key, count in Counter(figures.late_keys).items()) or "none",
         ),
         ("key to its last byte: median, 95th percentile, worst", in_ms(last)),
     ]
@@ -284,12 +299,12 @@ def in_ms(seconds: Sequence[float]) -> str:
     return ", ".join(f"{one * 1e3:.0f}" for one in seconds) + " ms"
 
 
-def table(columns: Mapping[str, KeyFigures], but: str = "\0") -> str:
-    """Rows of figures beside each other, without those whose text begins with ``but``."""
+def table(columns: Mapping[str, KeyFigures], leave_out: tuple[str, ...] = ()) -> str:
+    """Rows of figures beside each other, in Markdown, without those whose text begins with one of ``leave_out``."""
     lines = [f"| what | {' | '.join(columns)} |", f"|---|{'--:|' * len(columns)}"]
-    for one in zip(*map(rows, columns.values()), strict=True):
-        if not one[0][0].startswith(but):
-            lines.append(f"| {one[0][0]} | {' | '.join(figure for _, figure in one)} |")
+    for row in zip(*map(rows, columns.values()), strict=True):
+        if not row[0][0].startswith(leave_out):
+            lines.append(f"| {row[0][0]} | {' | '.join(figure for _, figure in row)} |")
     return "\n".join(lines)
 
 
@@ -301,7 +316,7 @@ def main() -> None:
     print(table({f"{columns}×{lines}": measure(columns, lines) for columns, lines in SIZES}))
     if peers:
         print("\nIn a timeline, on 120×40:\n")
-        print(table(measure_moves(peers), but="bytes of a move"))
+        print(table(measure_moves(peers), leave_out=NOT_MOVES))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import tempfile
 import termios
 import time
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -142,18 +142,15 @@ class Screen:
 
 
 class Terminal:
-    """A program on a terminal of this size, which reads and writes nothing of the user's: its home is an empty folder
-    that goes again."""
+    """A program on a terminal of this size, which reads and writes nothing of the user's: it runs in a home of its own,
+    an empty folder that goes again."""
 
-    def __init__(
-        self, program: Sequence[str], columns: int, lines: int, environment: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, program: Sequence[str], columns: int, lines: int) -> None:
         self._home = tempfile.TemporaryDirectory(prefix="gputui-terminal-")
         home = Path(self._home.name)
         values = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
         values |= {"HOME": str(home), "LANG": "C.UTF-8", "TERM": "xterm-256color", "COLORTERM": "truecolor"}
         values |= {f"XDG_{name}_HOME": str(home / name.lower()) for name in ("CACHE", "CONFIG", "DATA", "STATE")}
-        values |= environment or {}
         self._screen = Screen(columns, lines)
         self._unread: list[bytes] = []
         self._cut_query = b""
@@ -165,6 +162,7 @@ class Terminal:
         if self.pid == 0:
             fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
             try:
+                os.chdir(home)
                 os.execvpe(program[0], list(program), values)
             finally:
                 os._exit(127)

@@ -10,28 +10,22 @@ ten million kernels that of one. Peak memory is the largest resident size of the
 from __future__ import annotations
 
 import argparse
-import fcntl
 import json
 import os
 import platform
-import pty
-import re
 import resource
-import select
 import shutil
-import signal
 import statistics
-import struct
 import subprocess
 import sys
 import tempfile
-import termios
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 import generate_timeline
+from terminal import Terminal
 
 GPUTUI = str(Path(sys.executable).with_name("gputui"))
 COLUMNS, LANES = 200, 20
@@ -39,13 +33,12 @@ ZOOMS = (1, 10, 100, 1_000, 100_000)
 """How many times the whole timeline is longer than what a frame shows."""
 FRAMES = 25
 """Painted at each zoom, each at another place."""
-FIRST_KERNEL = b"ncclDevKer"
+FIRST_KERNEL = "ncclDevKer"
 """How the kernel with the longest total begins, which is the first in the list."""
-ITS_CLASS = b"communication"
+ITS_CLASS = "communication"
 """What the list says of it, and the sums that stand there while the file is opened do not."""
-DIAGNOSIS = b"of the time looked at"
+DIAGNOSIS = "of the time looked at"
 """In the sentence above the findings."""
-CONTROL = re.compile(rb"\x1b\[[0-9;:?]*[A-Za-z]")
 
 
 def measure(path: Path) -> dict[str, float]:
@@ -126,7 +119,7 @@ def in_a_child(what: str, path: Path) -> dict[str, float]:
 def seconds_of_nsys(nsys: str, path: Path) -> float:
     command = [nsys, "stats", "--report", "cuda_gpu_kern_sum", "--format", "csv", str(path)]
     begin = time.perf_counter()
-    output = subprocess.run(command, capture_output=True, check=True).stdout
+    output = subprocess.run(command, capture_output=True, check=True, text=True).stdout
     if FIRST_KERNEL not in output:
         raise SystemExit(f"nsys did not read {path}")
     return time.perf_counter() - begin
@@ -136,30 +129,11 @@ def seconds_on_screen(path: Path, limit_s: float) -> tuple[float, float, float, 
     """`gputui open` on a terminal of its own: seconds to the first frame of any kind, to the one with the kernels'
     sums, to the one with their list and to the one with the diagnosis, and its peak memory by then. Infinite where
     ``limit_s`` passes before."""
-    moments = dict.fromkeys((path.name.encode(), FIRST_KERNEL, ITS_CLASS, DIAGNOSIS), float("inf"))
-    begin = time.perf_counter()
-    pid, master = pty.fork()
-    if pid == 0:
-        os.environ.update(TERM="xterm-256color", COLUMNS="200", LINES="50")
-        os.execv(GPUTUI, [GPUTUI, "open", "--lang", "en", str(path)])
-    fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 200, 0, 0))
-    seen = b""
-    while max(moments.values()) == float("inf") and (left := begin + limit_s - time.perf_counter()) > 0:
-        if not select.select([master], [], [], left)[0]:
-            break
-        try:
-            seen += os.read(master, 1 << 16)
-        except OSError as error:  # what Linux answers when the program has ended
-            raise SystemExit(f"gputui ended: {CONTROL.sub(b'', seen).decode(errors='replace')[-2000:]}") from error
-        plain = CONTROL.sub(b"", seen)
-        for text, moment in moments.items():
-            if moment == float("inf") and text in plain:
-                moments[text] = time.perf_counter() - begin
-    os.kill(pid, signal.SIGKILL)
-    os.close(master)
-    usage = os.wait4(pid, 0)[2]
-    first, kernels, listed, diagnosis = moments.values()
-    return first, kernels, listed, diagnosis, usage.ru_maxrss * 1024
+    with Terminal([GPUTUI, "open", "--lang", "en", str(path.resolve())], 200, 50) as terminal:
+        first, kernels, listed, diagnosis = terminal.wait_for(
+            path.name, FIRST_KERNEL, ITS_CLASS, DIAGNOSIS, limit_s=limit_s
+        )
+        return first, kernels, listed, diagnosis, terminal.peak_bytes()
 
 
 def rows_for(kernel_count: int, folder: Path, nsys: str | None) -> list[tuple[str, str]]:
