@@ -1,14 +1,11 @@
 """What a key costs: bytes sent to the terminal, and the time to the first and the last of them.
 
-    python benchmarks/keys.py [--nsys-tui PROGRAM] [--nsys-ai PROGRAM]
-
 A scripted session of 200 keys, as a person would press them, on a pty of three sizes: 140 with reports of ncu, 60 with
 a timeline, all of `sample_reports/`. The peers read the same timeline, and are moved and zoomed in it.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
 import shutil
 import statistics
@@ -299,25 +296,7 @@ def in_ms(seconds: Sequence[float]) -> str:
     return ", ".join(f"{one * 1e3:.0f}" for one in seconds) + " ms"
 
 
-def table(columns: Mapping[str, KeyFigures], leave_out: tuple[str, ...] = ()) -> str:
-    """Rows of figures beside each other, in Markdown, without those whose text begins with one of ``leave_out``."""
-    lines = [f"| what | {' | '.join(columns)} |", f"|---|{'--:|' * len(columns)}"]
-    for row in zip(*map(rows, columns.values()), strict=True):
-        if not row[0][0].startswith(leave_out):
-            lines.append(f"| {row[0][0]} | {' | '.join(figure for _, figure in row)} |")
-    return "\n".join(lines)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("nsys-tui", "nsys-ai"):
-        parser.add_argument(f"--{name}", help=f"the program {name} of its PyPI package, to be measured beside gputui")
-    peers = {name.replace("_", "-"): path for name, path in vars(parser.parse_args()).items() if path}
-    print(table({f"{columns}×{lines}": measure(columns, lines) for columns, lines in SIZES}))
-    if peers:
-        print("\nIn a timeline, on 120×40:\n")
-        print(table(measure_moves(peers), leave_out=NOT_MOVES))
-
-
-if __name__ == "__main__":
-    main()
+def beside(columns: Mapping[str, KeyFigures], leave_out: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """Rows of figures beside each other, without those whose text begins with one of ``leave_out``."""
+    lines = zip(*map(rows, columns.values()), strict=True)
+    return [(line[0][0], *(figure for _, figure in line)) for line in lines if not line[0][0].startswith(leave_out)]

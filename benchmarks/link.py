@@ -1,7 +1,5 @@
 """gputui at the far end of a slow link: ssh to an sshd of its own, through a proxy that delays and throttles.
 
-    python benchmarks/link.py
-
 The link takes 25 ms in each direction, so that no answer is there before 50 ms, and carries 256 kbit/s in each. Packets
 wait for one another, and where 16 KiB wait the sender must. Their headers count, lost packets and TCP's slow start do
 not: connections end at the proxy, which is on this machine, as are both ends.
@@ -9,7 +7,6 @@ not: connections end at the proxy, which is on this machine, as are both ends.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import getpass
 import os
@@ -232,16 +229,3 @@ def rows(figures: LinkFigures) -> list[tuple[str, str]]:
         ("bytes of all keys, as the terminal gets them", f"{keys.key_bytes:,}"),
         ("bytes a second while an answer is waited for", f"{keys.key_bytes / keys.waited_s:,.0f}"),
     ]
-
-
-def main() -> None:
-    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
-    columns = measure()
-    print(f"| what | {' | '.join(columns)} |")
-    print(f"|---|{'--:|' * len(columns)}")
-    for one in zip(*map(rows, columns.values()), strict=True):
-        print(f"| {one[0][0]} | {' | '.join(figure for _, figure in one)} |")
-
-
-if __name__ == "__main__":
-    main()

@@ -17,8 +17,9 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
+from weakref import WeakKeyDictionary
 
-from textual import constants, work
+from textual import constants, events, work
 from textual._compositor import CompositorUpdate
 from textual.app import App, SystemCommand
 from textual.markup import escape
@@ -76,6 +77,7 @@ from gputui.wording import LANGUAGES, READER_LEVELS, ReaderLevel, wording
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+    from textual.widget import Widget
 
     from gputui.analysis.engine import Diagnosis
     from gputui.analysis.source import Source
@@ -150,6 +152,7 @@ class GputuiApp(App[int]):
         self._main = MainScreen(self)
         self._loading: LoadingScreen | None = None
         self._cells = Cells()
+        self._pressed_in: WeakKeyDictionary[events.Key, Widget | None] = WeakKeyDictionary()
         self.guide = Guide(self, session, **means)
         self.comparing = Comparing(self)
         for theme in THEMES:
@@ -171,6 +174,19 @@ class GputuiApp(App[int]):
         """Send all of the screen again: another program may have written on it."""
         self._cells.forget()
         self.screen.refresh(layout=True)
+
+    async def on_event(self, event: events.Event) -> None:
+        if isinstance(event, events.Key) and not event.is_forwarded:
+            self._pressed_in[event] = self.focused
+        await super().on_event(event)
+
+    def on_key(self, event: events.Key) -> None:
+        """Textual gives a key to what has the focus when it comes. Keys that came in one packet behind one that moves
+        the focus ("/gemm") are given on, or they would act on what had it before."""
+        focused = self.focused
+        if focused is not None and self._pressed_in.get(event, focused) is not focused:
+            event.prevent_default()
+            focused._forward_event(events.Key(event.key, event.character))
 
     def get_theme(self, theme_name: str) -> Theme | None:
         """Textual asks for the theme at every line it paints, and would sort all themes to answer."""

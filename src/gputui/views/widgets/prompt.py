@@ -46,7 +46,8 @@ class Prompt(Horizontal):
         with self.prevent(Input.Changed):
             self._input.value = text
         self.display = True
-        self._input.focus()
+        # At once: what is typed next may have come in the same packet, and would be read as keys of the list.
+        self.screen.set_focus(self._input)
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
