@@ -50,6 +50,7 @@ from gputui.views.messages import (
     ExtrasRead,
     KernelsDiagnosed,
     KernelsLinked,
+    KernelsProposed,
     KernelsSummed,
     LoadFinished,
     LoadProgressed,
@@ -451,6 +452,9 @@ class GputuiApp(App[int]):
 
     def on_machine_checked(self, event: MachineChecked) -> None:
         self.guide.checked()
+
+    def on_kernels_proposed(self, event: KernelsProposed) -> None:
+        self.guide.proposed(event.proposals, event.then)
 
     def on_commands_planned(self, event: CommandsPlanned) -> None:
         self.guide.planned(event.commands)
