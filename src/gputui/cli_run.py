@@ -62,11 +62,15 @@ def kept_timeline(session: Session) -> Path | None:
 
 def means(base: Path, request: Request | None = None, host: str = "") -> dict[str, Any]:
     """What the screens need to profile kernels: which to propose, and a session for another run on the same machine."""
-    from gputui.analysis.proposals import propose
+    from gputui.analysis.proposals import propose, texts_of
+    from gputui.run.patterns import check_time
 
     def proposer(diagnosis: TimelineDiagnosis) -> tuple[Proposal, ...]:
         if request is None:
             return propose(diagnosis)
+        for option, expression in (("--kernel", request.kernel), ("--nvtx", request.nvtx)):
+            if expression is not None:
+                check_time(option, expression, texts_of(diagnosis.facts))
         return propose(diagnosis, request.kernel, request.nvtx, top=request.top, launches=request.launches)
 
     def new_session(asked: Request) -> Session:

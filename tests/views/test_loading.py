@@ -17,11 +17,13 @@ from gputui.paint.grid import width_of
 from gputui.terminal import safe
 from gputui.views import app as application
 from gputui.views.app import GputuiApp
+from gputui.views.library import ExplainedTimeline, LoadedReport
 from gputui.views.messages import KernelsSummed, LoadProgressed
 from gputui.views.screens.loading import LoadingScreen
 
 from .conftest import Start, settle
 from .fakes import make_report
+from .test_timeline_app import timeline_report
 
 NAMES = ("void gemm<float>(float *)", "void gemm<double>(double *)", "softmax", "[/bold]\x1b[31mevil\n" + "x" * 5000)
 TOTALS = (6000, 2500, 1000, 500)
@@ -189,3 +191,28 @@ async def test_what_was_opened_over_the_loading_screen_stays_and_loading_goes_wi
         await pilot.press("escape")
         await pilot.pause()
         assert app.screen is app.main
+
+
+async def test_a_timeline_is_used_before_it_is_explained(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    explained = threading.Event()
+    explain = application.explain
+
+    def held(loaded: LoadedReport) -> ExplainedTimeline:
+        assert explained.wait(20)
+        return explain(loaded)
+
+    monkeypatch.setattr(application, "explain", held)
+    try:
+        async with start(timeline_report(), wait=False) as (app, pilot):
+            while not app.library.entries:
+                await pilot.pause()
+            await pilot.press("j", "3", "plus", "1")
+            assert app.main.kernels.table.cursor == 1
+            assert app.library.timelines == {}
+            await pilot.press("e")
+            assert [one.message for one in app._notifications] == [app.words.ui("verdict_pending")]
+            explained.set()
+            await settle(app, pilot)
+            assert list(app.library.timelines) == [0]
+    finally:
+        explained.set()

@@ -64,7 +64,8 @@ async def guided(
     def another(request: Request) -> FakeSession:
         return FakeSession(session.base, session.steps, request, numbers=session.numbers, found=session.found)
 
-    app = GputuiApp((), session=session, proposer=propose, new_session=another, **options)  # type: ignore[arg-type]
+    options.setdefault("proposer", propose)
+    app = GputuiApp((), session=session, new_session=another, **options)  # type: ignore[arg-type]
     async with app.run_test(size=size) as pilot:
         await settle(app, pilot)
         yield app, pilot
@@ -739,6 +740,14 @@ async def test_esc_looks_at_the_timeline_and_p_comes_back(session: FakeSession) 
         assert app.guide.page == "ready"
         await press(app, pilot, "escape")
         assert app.guide.page == "choose"
+
+
+async def test_names_that_are_not_there_are_told(session: FakeSession) -> None:
+    session.steps = [Step(reports=[timeline_report()])]
+    async with guided(session, proposer=lambda diagnosis: propose(diagnosis, "nobody")) as (app, pilot):
+        await press(app, pilot, "enter")
+        assert app.guide.page == "failed"
+        assert "--kernel nobody matches no NVTX range and no kernel" in joined(text_of(app))
 
 
 async def test_a_number_of_kernels_given_beforehand_asks_nothing(session: FakeSession) -> None:

@@ -44,7 +44,6 @@ from gputui.model.timeline import (
 )
 from gputui.paint.grid import width_of
 from gputui.views.glyphs import glyphs
-from gputui.views.paper import ROLE_CLASSES
 from gputui.views.themes import THEMES
 from gputui.views.widgets import timeline as timeline_widget
 from gputui.views.widgets.timeline import TimelineView
@@ -116,7 +115,6 @@ def make_timeline(names: tuple[str, ...] = NAMES) -> Timeline:
 
 
 class Main(Screen[None]):
-    COMPONENT_CLASSES = set(ROLE_CLASSES)
     BINDINGS = [Binding("escape", "leave")]
 
     def __init__(self, view: TimelineView) -> None:

@@ -148,6 +148,18 @@ def resolve(diagnosis: TimelineDiagnosis, kernel: str | None, nvtx: str | None) 
     raise _nothing_found(diagnosis.facts, kernel, nvtx)
 
 
+def texts_of(facts: TimelineFacts) -> tuple[str, ...]:
+    """All that ``resolve`` looks for an expression in: names of kernels, and ranges with those around them."""
+    names = [text for row in facts.kernel_rows for text in (facts.timeline.name(row), facts.short_name(row))]
+    waiting = list(facts.range_tree)
+    while waiting:
+        node = waiting.pop()
+        path = "/".join(node.path)
+        names += (path, without_numbers(path))
+        waiting += node.children
+    return tuple(dict.fromkeys(names))
+
+
 def _pattern(option: str, expression: str | None, flags: int) -> re.Pattern[str] | None:
     try:
         return None if expression is None else re.compile(expression, flags)

@@ -11,11 +11,12 @@ import contextlib
 import json
 import os
 import re
+import select
 import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,8 @@ kind = "ncu"
 _BATCH = 256
 _TIMEOUT_S = 120.0
 """How long the native reader may take for one answer; loading a report of 1 GB takes some ten seconds."""
+_LOOK_S = 0.1
+"""How often somebody who waits for a report to be opened is asked whether to go on."""
 _READER = str(Path(__file__).with_name("_ncu_reader.py"))
 _INSTALL = "Install NVIDIA's report reader: pip install ncu-report"
 
@@ -106,10 +109,11 @@ def find_library() -> Path | None:
 
 
 class NativeSource:
-    """The child process of one open report."""
+    """The child process of one open report. While it is opened, ``goes_on`` is asked again and again."""
 
-    def __init__(self, path: Path, library: Path) -> None:
+    def __init__(self, path: Path, library: Path, goes_on: Callable[[], bool] = lambda: True) -> None:
         self._path = path
+        self._goes_on: Callable[[], bool] | None = goes_on
         self._lock = threading.Lock()
         self._extras: dict[int, Extras] = {}
         self._command = [
@@ -134,6 +138,10 @@ class NativeSource:
 
     def _answer(self) -> dict[str, Any]:
         assert self._child.stdout is not None
+        while self._goes_on is not None and not select.select([self._child.stdout], [], [], _LOOK_S)[0]:
+            if not self._goes_on():
+                self._stop()
+                raise GputuiError(str(self._path), "was not opened: reading it was stopped", "Open it again")
         line = self._child.stdout.readline()
         if not line:
             raise self._failure()
@@ -197,6 +205,10 @@ class NativeSource:
         found = self.ask("source", kernel=index)["source"]
         return None if found is None else _listing(found)
 
+    def opened(self) -> None:
+        """From now on an answer is waited for."""
+        self._goes_on = None
+
     def close(self) -> None:
         # Before the lock: whoever holds it waits for the child's answer.
         self._child.kill()
@@ -214,16 +226,22 @@ def _stop(child: subprocess.Popen[str]) -> None:
 
 
 def _open_native(path: Path, library: Path, progress: Progress | None) -> Report:
-    source = NativeSource(path, library)
     kernels: list[Kernel] = []
-    unreadable = 0
-    for start in range(0, source.count, _BATCH):
-        batch = range(start, min(start + _BATCH, source.count))
+    count = unreadable = 0
+
+    def goes_on() -> bool:
+        return progress is None or progress(len(kernels), count)
+
+    source = NativeSource(path, library, goes_on)
+    count = source.count
+    for start in range(0, count, _BATCH):
+        batch = range(start, min(start + _BATCH, count))
         for index, row in zip(batch, source.ask("identity", kernels=list(batch))["kernels"], strict=True):
             unreadable += row is None
             kernels.append(_kernel(index, row or _UNREADABLE, source))
-        if progress is not None and not progress(len(kernels), source.count):
+        if not goes_on():
             break
+    source.opened()
     notices = [Notice("unreadable-kernels", {"count": unreadable})] if unreadable else []
     return Report(path=str(path), kind=kind, kernels=kernels, source=source, notices=notices)
 

@@ -53,6 +53,7 @@ from gputui.views.messages import (
     ExtrasRead,
     KernelsDiagnosed,
     KernelsLinked,
+    KernelsProposed,
     KernelsSummed,
     LoadFinished,
     LoadProgressed,
@@ -202,6 +203,7 @@ class GputuiApp(App[int]):
             # Without this they would leave the terminal in raw mode.
             for number in _END_SIGNALS:
                 asyncio.get_running_loop().add_signal_handler(number, self._exit_by_signal)
+        _keep_for_good()
         self.push_screen(self._main)
         if self.guide.session is not None:
             self.guide.begin()
@@ -266,6 +268,7 @@ class GputuiApp(App[int]):
                 self.post_message(ReportFailed(generation, error))
                 continue
             opened, entries = opened + 1, entries + len(loaded.entries)
+            _keep_for_good()
             self.post_message(ReportOpened(generation, loaded))
         self.post_message(LoadFinished(generation, self._stop_loading.is_set()))
 
@@ -315,10 +318,8 @@ class GputuiApp(App[int]):
                     if not goes_on():
                         return
                     found[entry.number] = diagnosers[entry.report](entry.kernel)
+            _keep_for_good()
             self.post_message(KernelsDiagnosed(generation, found))
-            # What was found lives as long as the session. Looked through again and again by the garbage collector, it
-            # would hold up the screen for 170 ms at a time where there are 5,000 kernels.
-            gc.freeze()
 
     @work(thread=True, exclusive=True, group="links", exit_on_error=False)
     def _link(self, generation: int, library: Library) -> None:
@@ -326,7 +327,9 @@ class GputuiApp(App[int]):
 
     @work(thread=True, group="timeline", exit_on_error=False)
     def _explain_timeline(self, generation: int, loaded: LoadedReport, number: int) -> None:
-        self.post_message(TimelineExplained(generation, number, explain(loaded)))
+        explained = explain(loaded)
+        _keep_for_good()
+        self.post_message(TimelineExplained(generation, number, explained))
 
     @work(thread=True, exclusive=True, group="range", exit_on_error=False)
     def _read_range(
@@ -487,6 +490,9 @@ class GputuiApp(App[int]):
 
     def on_machine_checked(self, event: MachineChecked) -> None:
         self.guide.checked()
+
+    def on_kernels_proposed(self, event: KernelsProposed) -> None:
+        self.guide.proposed(event.proposals, event.then)
 
     def on_commands_planned(self, event: CommandsPlanned) -> None:
         self.guide.planned(event.commands)
@@ -710,6 +716,13 @@ class GputuiApp(App[int]):
             await self.run_action(action.call, default_namespace=node)
 
         return run
+
+
+def _keep_for_good() -> None:
+    """What there is now lives as long as the session: modules, reports and what is said of them. Looked through again
+    and again by the garbage collector, they would hold up the screen, for 170 ms at a time where there are 5,000
+    kernels."""
+    gc.freeze()
 
 
 def _end_process_soon(status: int) -> None:

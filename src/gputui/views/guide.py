@@ -19,7 +19,7 @@ from gputui.run.folder import commands_of, program_name
 from gputui.run.plan import Command, Request, moved
 from gputui.views.guide_text import parsed, shown_command
 from gputui.views.live import Live
-from gputui.views.messages import CommandEnded, CommandsPlanned, MachineChecked
+from gputui.views.messages import CommandEnded, CommandsPlanned, KernelsProposed, MachineChecked
 from gputui.views.screens.run import RunScreen
 from gputui.views.text import shown
 from gputui.views.widgets.stages import Stage
@@ -411,11 +411,24 @@ class Guide:
         if timeline is None or len(self.commands) > 1 or self.stage == "counters":
             self._explain(new)
         elif timeline in library.timelines:
-            self._propose(timeline, library.timelines[timeline].diagnosis)
+            self._propose(timeline, self._choose)
 
-    def _propose(self, timeline: int, diagnosis: TimelineDiagnosis) -> None:
-        self._timeline, self.diagnosis = timeline, diagnosis
-        self.proposals = () if self._proposer is None else self._proposer(diagnosis)
+    def _propose(self, timeline: int, then: Callable[[], None]) -> None:
+        """Have it worked out what of this explained timeline to offer."""
+        self._timeline, self.diagnosis = timeline, self.host.library.timelines[timeline].diagnosis
+        self._redo = partial(self._propose, timeline, then)
+        self._turn_to("planning")
+        self._work(self._make_proposals, self.diagnosis, then)
+
+    def _make_proposals(self, diagnosis: TimelineDiagnosis, then: Callable[[], None]) -> None:
+        self.host.post_message(KernelsProposed(() if self._proposer is None else self._proposer(diagnosis), then))
+
+    def proposed(self, proposals: tuple[Proposal, ...], then: Callable[[], None]) -> None:
+        """It is known what to offer."""
+        self.proposals = proposals
+        then()
+
+    def _choose(self) -> None:
         self.marked = {place for place, one in enumerate(self.proposals) if one.is_proposed}
         self.stage, self._is_choosing = "choose", True
         self.trouble = self.result if self.result is not None and self.result.program_failed else None
@@ -562,8 +575,9 @@ class Guide:
         if timed is None or explained is None or self._proposer is None:
             self._plan(lambda session: [session.kernels_command(name_filter((entry.kernel.name,)))])
             return
-        self._timeline = timed.report
-        self.diagnosis, self.proposals = explained.diagnosis, self._proposer(explained.diagnosis)
+        self._propose(timed.report, partial(self._plan_proposed, timed))
+
+    def _plan_proposed(self, timed: Entry) -> None:
         place = self._proposal_of(timed)
         if place is None or self.proposals[place].reason == "collective":
             self.host.notify(self.host.words.text("guide.no_command"), markup=False)

@@ -307,6 +307,8 @@ def explain(loaded: LoadedReport) -> ExplainedTimeline:
 
     assert loaded.facts is not None
     diagnosis = diagnose_timeline(loaded.facts, loaded.report.notices)
+    # Kept with the facts, for the page that tells it.
+    _ = loaded.facts.outside_ranges
     return ExplainedTimeline(diagnosis, flatten(loaded.facts.range_tree))
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from textual.message import Message
 
 if TYPE_CHECKING:
     from gputui.analysis.engine import Diagnosis
+    from gputui.analysis.proposals import Proposal
     from gputui.analysis.source import Source
     from gputui.errors import GputuiError
     from gputui.model.metrics import Metric
@@ -158,6 +159,15 @@ class SidesCompared(Message):
 
 class MachineChecked(Message):
     """What the machine can do is known."""
+
+
+class KernelsProposed(Message):
+    """The kernels of a timeline that ncu can look into; ``then`` is what they were wanted for."""
+
+    def __init__(self, proposals: tuple[Proposal, ...], then: Callable[[], None]) -> None:
+        super().__init__()
+        self.proposals = proposals
+        self.then = then
 
 
 class CommandsPlanned(Message):

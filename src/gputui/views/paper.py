@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from functools import lru_cache
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from rich.segment import Segment as RichSegment
 from rich.style import Style
+from textual.app import App
+from textual.css.model import RuleSet
+from textual.dom import DOMNode
 from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
@@ -20,19 +24,26 @@ from gputui.paint.grid import to_ascii, width_of
 from gputui.terminal import safe
 from gputui.views.text import Line, cut
 
-ROLES = (
-    "title", "strong", "muted", "faint", "accent", "key", "head", "label-word", "do", "code", "number", "sentence",
-    "high", "medium", "low", "ok", "unknown", "warning", "caution", "match", "tab", "tab-open",
-    "gain-high", "gain-medium", "gain-low", "gain-info", "bar", "bar-lead", "bar-full",
-    "axis", "axis-label", "axis-title", "roof", "roof-memory", "roof-cache", "roof-label",
-    "roof-memory-label", "roof-cache-label", "bar-empty", "dim",
-    "mark", "mark-small", "mark-selected", "mark-level", "label", "label-selected", "gap", "gap-label",
-    "mark-before", "mark-before-selected", "mark-after", "mark-after-selected", "arrow", "arrow-selected",
-)  # fmt: skip
+_LOOKS: WeakKeyDictionary[App[Any], tuple[list[RuleSet], dict[str, Style]]] = WeakKeyDictionary()
+"""By application the rules that hold now, and the roles that have been looked up in them."""
 
 
-ROLE_CLASSES = frozenset(f"role--{role}" for role in (*ROLES, "cursor", "cursor-blurred"))
-"""What each screen declares as its component classes."""
+def look_of(role: str, app: App[Any]) -> Style:
+    """What ``app.tcss`` says of the class ``role--<role>``; nothing for a role that it does not know.
+
+    Looked up when it is needed. As component classes of a screen or a widget, Textual would work out all of them anew
+    whenever a screen is opened or resized: more than for everything else on it.
+    """
+    rules = app.stylesheet.rules
+    if app not in _LOOKS or _LOOKS[app][0] is not rules:
+        _LOOKS[app] = rules, {}
+    looks = _LOOKS[app][1]
+    if role not in looks:
+        node = DOMNode(classes=f"role--{role}")
+        node._attach(app)
+        app.stylesheet.apply(node)
+        looks[role] = node.styles.partial_rich_style
+    return looks[role]
 
 
 @lru_cache(maxsize=8192)
@@ -45,11 +56,7 @@ def _passed(text: str, ascii: bool) -> tuple[str, int]:
 
 
 class RolePainter(Widget):
-    """A widget that turns lines into strips.
-
-    The component class ``role--<role>`` of its screen gives a role its look. It is the screen's and not each widget's,
-    because Textual restyles every component class of every widget on many an occasion: 50 ms for one screen of ours.
-    """
+    """A widget that turns lines into strips."""
 
     ascii: bool = False
 
@@ -60,8 +67,7 @@ class RolePainter(Widget):
     def role_style(self, role: str) -> Style:
         style = self._role_styles.get(role)
         if style is None:
-            style = self.screen.get_component_rich_style(f"role--{role}", partial=True, default=Style.null())
-            self._role_styles[role] = style
+            style = self._role_styles[role] = look_of(role, self.app)
         return style
 
     def notify_style_update(self) -> None:

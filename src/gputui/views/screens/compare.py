@@ -15,7 +15,6 @@ from gputui.paint.bars import bar
 from gputui.render.compare_rows import head, shift, tells_next
 from gputui.render.text import level_of
 from gputui.views import actions
-from gputui.views.paper import ROLE_CLASSES
 from gputui.views.widgets.answers import Answers
 from gputui.views.widgets.footer import Footer
 from gputui.views.widgets.group_list import GroupList
@@ -56,7 +55,6 @@ class Waiting(OneLine):
 
 
 class CompareScreen(Screen[None]):
-    COMPONENT_CLASSES = set(ROLE_CLASSES)
     BINDINGS = actions.bindings("compare")
     AUTO_FOCUS: ClassVar[str | None] = "#group-list"
 
@@ -123,8 +121,11 @@ class CompareScreen(Screen[None]):
 
     def on_resize(self, event: events.Resize) -> None:
         width = event.size.width
-        self.set_class(width < _WIDE, "-narrow")
+        before = self.classes
+        self.set_class(width < _WIDE, "-narrow", update=False)
         self.too_small.fit(self, event.size)
+        if self.classes != before:
+            self.update_node_styles(animate=False)
         if self.is_mounted:
             self.show()
 

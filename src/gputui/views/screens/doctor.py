@@ -12,7 +12,7 @@ from textual.screen import ModalScreen
 from gputui.render.doctor import mark, message, summary, told
 from gputui.run.doctor import can_profile
 from gputui.views import actions
-from gputui.views.paper import ROLE_CLASSES, LinesView
+from gputui.views.paper import LinesView
 from gputui.views.text import Line, paragraph
 
 if TYPE_CHECKING:
@@ -60,7 +60,6 @@ class DoctorBody(LinesView):
 
 
 class DoctorScreen(ModalScreen[None]):
-    COMPONENT_CLASSES = set(ROLE_CLASSES)
     BINDINGS = [
         Binding("escape,question_mark,f1,q", "back", show=False),
         Binding("y", "copy", show=False),

@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.screen import Screen
 
-from gputui.views.paper import ROLE_CLASSES, LinesView
+from gputui.views.paper import LinesView
 from gputui.views.text import Line, paragraph, shown
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ class ErrorBody(LinesView):
 
 
 class ErrorScreen(Screen[None]):
-    COMPONENT_CLASSES = set(ROLE_CLASSES)
     BINDINGS = [Binding("escape,enter", "app.quit", show=False)]
 
     def __init__(self, words: Wording, error: GputuiError, *, ascii: bool) -> None:

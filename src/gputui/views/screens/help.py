@@ -12,7 +12,7 @@ from textual.screen import ModalScreen
 from gputui.paint.grid import width_of
 from gputui.views import actions
 from gputui.views.glyphs import Glyphs
-from gputui.views.paper import ROLE_CLASSES, LinesView
+from gputui.views.paper import LinesView
 from gputui.views.text import Line, fit, paragraph
 
 if TYPE_CHECKING:
@@ -98,7 +98,6 @@ class HelpBody(LinesView):
 class HelpScreen(ModalScreen[None]):
     """``offered`` are the actions that do something on the page that it is about, by id; ``None``: all."""
 
-    COMPONENT_CLASSES = set(ROLE_CLASSES)
     BINDINGS = [Binding("escape,question_mark,f1,q", "dismiss_help", show=False)]
 
     def __init__(

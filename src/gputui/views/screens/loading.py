@@ -13,7 +13,7 @@ from textual.screen import Screen
 from gputui import units
 from gputui.paint.bars import bar
 from gputui.paint.grid import width_of
-from gputui.views.paper import ROLE_CLASSES, LinesView
+from gputui.views.paper import LinesView
 from gputui.views.text import Line, fit, shorten_middle
 from gputui.views.widgets.kernel_list import FULL_BAR_PCT
 
@@ -112,7 +112,6 @@ def _right(text: str, cells: int) -> str:
 
 
 class LoadingScreen(Screen[None]):
-    COMPONENT_CLASSES = set(ROLE_CLASSES)
     BINDINGS = [Binding("escape", "app.stop", show=False)]
 
     def __init__(self, words: Wording, *, ascii: bool) -> None:

@@ -16,7 +16,6 @@ from textual.widgets import ContentSwitcher
 from gputui.render.lines import place_share, placed
 from gputui.views import actions, ordering
 from gputui.views.finder import Finder, Table
-from gputui.views.paper import ROLE_CLASSES
 from gputui.views.selection import Selection
 from gputui.views.subjects import level_for, moments_of, of_launch, of_timeline, points_of
 from gputui.views.text import shorten_middle, shown
@@ -57,7 +56,6 @@ _SETTLE_S = 0.08
 
 
 class MainScreen(Screen[None]):
-    COMPONENT_CLASSES = set(ROLE_CLASSES)
     BINDINGS = actions.bindings("main")
     AUTO_FOCUS: ClassVar[str | None] = "#list LineTable"
 
@@ -160,9 +158,13 @@ class MainScreen(Screen[None]):
 
     def on_resize(self, event: events.Resize) -> None:
         width = event.size.width
-        self.set_class(width < _WIDE, "-narrow")
-        self.set_class(width >= _EXTRA_WIDE, "-xl")
+        before = self.classes
+        self.set_class(width < _WIDE, "-narrow", update=False)
+        self.set_class(width >= _EXTRA_WIDE, "-xl", update=False)
         self.too_small.fit(self, event.size)
+        if self.classes != before:
+            # Once for all of them: it takes Textual as long as painting the screen ten times.
+            self.update_node_styles(animate=False)
         self._fit_list()
 
     def _fit_list(self) -> None:

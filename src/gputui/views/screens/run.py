@@ -12,7 +12,6 @@ from textual.timer import Timer
 
 from gputui.views import actions
 from gputui.views.guide_text import shown_command
-from gputui.views.paper import ROLE_CLASSES
 from gputui.views.screens.doctor import DoctorScreen
 from gputui.views.text import Line, shown
 from gputui.views.widgets.choose_list import ChooseFoot, ChooseList
@@ -46,7 +45,6 @@ class OutputHead(OneLine):
 
 
 class RunScreen(Screen[None]):
-    COMPONENT_CLASSES = set(ROLE_CLASSES)
     BINDINGS = actions.bindings("run")
     AUTO_FOCUS: ClassVar[str | None] = ""
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,10 +25,10 @@ from gputui.analysis.in_view import largest, steady_gaps
 from gputui.analysis.lanes import Extra, Lane, Lit, Table, lane_of, lanes, read_out
 from gputui.analysis.timeline import TimelineFacts
 from gputui.model.timeline import OpKind
-from gputui.paint.timeline import NAMES, ROLES, SHARES, Layout, Overlay, Viewport, layout, paint
+from gputui.paint.timeline import NAMES, SHARES, Layout, Overlay, Viewport, layout, paint
 from gputui.views import actions
 from gputui.views.glyphs import Glyphs
-from gputui.views.paper import RolePainter
+from gputui.views.paper import RolePainter, look_of
 from gputui.views.text import Line, paragraph
 from gputui.views.timeline_stand import Chosen, LaneKey, Stand
 from gputui.views.widgets.timeline_words import TimelineWords
@@ -88,10 +88,6 @@ class TimelineView(RolePainter, can_focus=True):
     """``show`` gives it a timeline. Posts ``Selected`` for the event that the reader chose."""
 
     BINDINGS = [*actions.bindings("pane"), *actions.bindings("timeline")]
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"role--{role}" for role in ROLES if not role.endswith(_BAR)} | {
-        "role--tl-bar",
-        "role--tl-range-bar",
-    }
     DEFAULT_CSS = "TimelineView { height: 1fr; }"
 
     class Selected(Message):
@@ -531,7 +527,7 @@ class TimelineView(RolePainter, can_focus=True):
         if role.endswith(_BAR) and role not in _BAR_TEXTS:
             ground = Style(bgcolor=self._own_style(role.removesuffix(_BAR)).color)
             return ground + self._own_style(_BAR_TEXTS[role.startswith("tl-nvtx")])
-        return self.get_component_rich_style(f"role--{role}", partial=True, default=Style.null())
+        return look_of(role, self.app)
 
     def render_line(self, y: int) -> Strip:
         return self.strip(self._lines[y] if y < len(self._lines) else (), self.size.width)
