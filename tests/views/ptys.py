@@ -29,10 +29,10 @@ def start(program: str, state: Path, shown: str = "copy_a") -> tuple[int, int]:
     """The program's process and its terminal, 120×40, once it has drawn this."""
     child, terminal = pty.fork()
     if child == 0:
+        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
         os.chdir(Path(__file__).parents[2])
         os.environ.update(TERM="xterm-256color", XDG_STATE_HOME=str(state))
         os.execv(sys.executable, [sys.executable, "-c", program])
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
     seen = b""
     for _ in range(20):
         seen += read_for(terminal, 0.5)

@@ -61,11 +61,15 @@ class Cells:
         old, old_styles = shown[start:end], shown_styles[start:end]
         if old == texts and old_styles == styles:
             return
-        # A character of two columns of which one is written over is gone from the other.
-        if old and not old[0] and start:
-            shown[start - 1] = _UNKNOWN
+        # Of a character of two columns that is written over in one, terminals leave this or that in the other.
+        if not old[0] and start:
+            start -= 1
+            texts, old = [" ", *texts], [_UNKNOWN, *old]
+            styles, old_styles = [shown_styles[start], *styles], ["", *old_styles]
         if end < len(shown) and not shown[end]:
-            shown[end] = _UNKNOWN
+            texts, old = [*texts, " "], [*old, _UNKNOWN]
+            styles, old_styles = [*styles, shown_styles[end]], [*old_styles, ""]
+            end += 1
         shown[start:end], shown_styles[start:end] = texts, styles
         changed = [
             at for at, (a, b, c, d) in enumerate(zip(texts, old, styles, old_styles, strict=True)) if a != b or c != d
