@@ -295,8 +295,8 @@ def keys_tables(found: dict[str, peers.Peer]) -> tuple[list[Table], list[Target]
     tables = [
         Table(
             "Keys",
-            "200 keys of a scripted session on the reports of `sample_reports/`, each pressed when all that the last one "
-            "changed has come.",
+            "200 keys of a scripted session on the reports of `sample_reports/`, each pressed when all that the last "
+            "one changed has come.",
             ("what", *sizes),
             keys.beside(sizes),
         ),
@@ -326,8 +326,8 @@ def link_table() -> tuple[Table, list[Target]]:
     columns = link.measure()
     lines = zip(*map(link.rows, columns.values()), strict=True)
     words = (
-        "`ssh` to an `sshd` on the loopback address, directly and through a proxy that takes 25 ms in each direction and "
-        "carries 256 kbit/s in each; the terminal has 120 × 40. No answer can come before 50 ms there."
+        "`ssh` to an `sshd` on the loopback address, directly and through a proxy that takes 25 ms in each direction "
+        "and carries 256 kbit/s in each; the terminal has 120 × 40. No answer can come before 50 ms there."
     )
     table = Table(
         "A slow link", words, ("what", *columns), [(line[0][0], *(text for _, text in line)) for line in lines]
@@ -373,7 +373,8 @@ def page(tables: Sequence[Table], targets: Sequence[Target], found: dict[str, pe
         "Written by `python benchmarks/run.py`; `python benchmarks/run.py --check` measures again and compares. Each "
         "figure is a median. A ratio is that of a peer to gputui in the same run, measured in turns: above 1, gputui "
         "takes less. In brackets its least and greatest.",
-        f"Machine: {machine()}.  \nPrograms: {programs(found)}.  \nNetwork: cut (a namespace in which loopback alone is there).",
+        f"Machine: {machine()}.  \nPrograms: {programs(found)}.  \n"
+        "Network: cut (a namespace in which loopback alone is there).",
         *(table.markdown() for table in [summary, *tables]),
     ]) + "\n"  # fmt: skip
 
@@ -396,11 +397,10 @@ def ratios(text: str) -> dict[str, tuple[float, float, float]]:
 def compare(before: str, after: str) -> int:
     """Prints how the ratios of two pages agree; 1 where the ranges of one do not overlap."""
     old, new = ratios(before), ratios(after)
-    apart = [name for name in old.keys() & new.keys() if old[name][1] > new[name][2] or new[name][1] > old[name][2]]
-    print(
-        f"{len(old.keys() & new.keys()) - len(apart)} of {len(old.keys() & new.keys())} ratios agree within their ranges"
-    )
-    for name in sorted(apart):
+    both = sorted(old.keys() & new.keys())
+    apart = [name for name in both if old[name][1] > new[name][2] or new[name][1] > old[name][2]]
+    print(f"{len(both) - len(apart)} of {len(both)} ratios agree within their ranges")
+    for name in apart:
         print(f"apart: {name}: {old[name]} and {new[name]}")
     return 1 if apart else 0
 
