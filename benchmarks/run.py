@@ -166,7 +166,6 @@ def frame_table(reports: Sequence[Counters]) -> tuple[Table, list[Target]]:
 def explain_table(reports: Sequence[Counters], ncu: str, folder: Path) -> tuple[Table, list[Target]]:
     one, most = reports[0], reports[-1]
     largest = max(reports, key=lambda report: report.path.stat().st_size)
-    folder.mkdir()
     for copy in range(COPIES):
         (folder / f"{copy}.ncu-rep").symlink_to(most.path)
     many = sorted(folder.iterdir())
