@@ -157,10 +157,10 @@ def test_all_is_sent_again_where_it_is_not_known_what_the_terminal_shows() -> No
     cells, update = Cells(), line_of(Segment("gputui"))
     assert cells.sequence(update, console()) == "\x1b[3;4Hgputui"
     cells.forget()
-    assert cells.sequence(update, console()) == "\x1b[3;4Hgputui"
+    assert cells.sequence(update, console()) == "\x1b[2J\x1b[3;4Hgputui"
     inline = InlineUpdate([Strip([Segment("other")])])
     assert cells.sequence(inline, console()) == inline.render_segments(console())
-    assert cells.sequence(update, console()) == "\x1b[3;4Hgputui"
+    assert cells.sequence(update, console()) == "\x1b[2J\x1b[3;4Hgputui"
 
 
 def test_characters_that_terminals_measure_otherwise_do_not_move_the_rest() -> None:

@@ -33,10 +33,12 @@ class Cells:
 
     def __init__(self) -> None:
         self._lines: dict[int, tuple[list[str], list[str]]] = {}
+        self._is_forgotten = False
 
     def forget(self) -> None:
         """The terminal may show anything: the next frame is sent whole."""
         self._lines.clear()
+        self._is_forgotten = True
 
     def changes(self, update: CompositorUpdate) -> CompositorUpdate:
         """The update that sends only what changes."""
@@ -47,11 +49,17 @@ class Cells:
         if not isinstance(update, (LayoutUpdate, ChopsUpdate)):
             self.forget()
             return update.render_segments(console)
+        clear = ""
+        if self._is_forgotten and isinstance(update, LayoutUpdate):
+            # Of a wide character that a resize cut in two, tmux leaves a hole in what is written over it.
+            clear = "\x1b[2J"
+            self._lines.clear()
+            self._is_forgotten = False
         pen = _Pen()
         color_system = console._color_system or ColorSystem.TRUECOLOR
         for x, y, segments in _pieces(update):
             self._write(pen, x, y, *_cells(segments, color_system))
-        return pen.lifted()
+        return clear + pen.lifted()
 
     def _write(self, pen: _Pen, start: int, y: int, texts: list[str], styles: list[str]) -> None:
         shown, shown_styles = self._lines.setdefault(y, ([], []))
@@ -76,6 +84,8 @@ class Cells:
         for first, end in _runs(changed):
             while first > start and not shown[first]:
                 first -= 1
+            while end < len(shown) and not shown[end]:
+                end += 1
             pen.write(y, first, end, shown, shown_styles)
 
 
