@@ -12,7 +12,7 @@ import string
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -76,20 +76,14 @@ def _variant(row: Mapping[str, Any], variant: str, prefix: str = "") -> str | No
 
 
 class Wording:
-    """One language's texts, read when the first of them is asked for."""
+    """One language's texts."""
 
     def __init__(self, language: str) -> None:
         self.language = language
-
-    @cached_property
-    def _table(self) -> Mapping[str, Any]:
-        path = resources.files("gputui.data").joinpath("wording").joinpath(f"{self.language}.toml")
-        table: Mapping[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-        return table
-
-    def read(self) -> None:
-        """Read the texts now."""
-        self._node("ui")
+        text = (
+            resources.files("gputui.data").joinpath("wording").joinpath(f"{language}.toml").read_text(encoding="utf-8")
+        )
+        self._table: Mapping[str, Any] = tomllib.loads(text)
 
     def text(self, path: str, /, **params: Any) -> str:
         """The text at a dotted path, filled. Raises ``KeyError`` for a path or parameter that does not exist."""

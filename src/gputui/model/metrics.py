@@ -184,9 +184,8 @@ def _resolve(id: str, lookup: Callable[[str], Metric | None], open_ids: frozense
     concept = dictionary()[id]
     for name in concept.names:
         metric = lookup(name)
-        number = None if metric is None else metric.number
-        if number is not None:
-            return Value(float(number), concept.unit, name)
+        if metric is not None and metric.number is not None:
+            return Value(float(metric.number), concept.unit, name)
     if not concept.formulas:
         return None
     open_ids |= {id}
