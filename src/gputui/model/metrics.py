@@ -185,8 +185,9 @@ def _resolve(id: str, lookup: Callable[[str], Metric | None], open_ids: frozense
     concept = dictionary()[id]
     for name in concept.names:
         metric = lookup(name)
-        if metric is not None and metric.number is not None:
-            return Value(float(metric.number), concept.unit, name)
+        number = None if metric is None else metric.number
+        if number is not None:
+            return Value(float(number), concept.unit, name)
     if not concept.formulas:
         return None
     open_ids |= {id}
