@@ -186,8 +186,8 @@ def compare(
     """
     _warm_up("gputui.render.compare_text" if format is CompareFormat.text else "")
     from gputui import cli_compare
-    from gputui.analysis.compare import Chosen
     from gputui.analysis.compare.condition import Condition
+    from gputui.analysis.compare.reports import Chosen
     from gputui.terminal import can_draw, wants_ascii
 
     both = _pattern("--kernel", kernel)
