@@ -147,7 +147,6 @@ def explain(
     ascii: AsciiOption = False,
 ) -> None:
     """Say why a program or its kernels are slow and what to change next; several ranks of one job as one timeline."""
-    # What is needed next loads while the reader's process works on the file.
     _warm_up("gputui.render.text" if format is ExplainFormat.text else "")
     _explain_all(paths, _choice(kernel, nvtx), format, level, _words(lang), ascii=ascii)
 
@@ -187,8 +186,8 @@ def compare(
     """
     _warm_up("gputui.render.compare_text" if format is CompareFormat.text else "")
     from gputui import cli_compare
-    from gputui.analysis.compare import Chosen
     from gputui.analysis.compare.condition import Condition
+    from gputui.analysis.compare.reports import Chosen
     from gputui.terminal import can_draw, wants_ascii
 
     both = _pattern("--kernel", kernel)
@@ -509,18 +508,23 @@ def _exported_operations(report: Report, choice: _Choice, format: ExportFormat) 
 
 
 def _warm_up(printer: str) -> None:
-    """Load what is needed to explain, and what prints text, meanwhile."""
+    """Load what explains, and what prints text, while a process of its own reads the file."""
     from importlib import import_module
 
-    from gputui.analysis.engine import needed_names
+    # First, for it starts that process.
+    import gputui.formats.together  # noqa: F401
 
     def load() -> None:
+        from gputui.analysis.engine import needed_names
+
         needed_names()
         if printer:
             import rich.console  # noqa: F401
 
             import_module(printer)
 
+    # Python's 5 ms a turn would keep the file's reader from being started, and its answers waiting.
+    sys.setswitchinterval(0.0005)
     Thread(target=load, daemon=True).start()
 
 
