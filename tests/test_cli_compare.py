@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 import gputui
-from gputui.analysis.compare import Chosen, compare_reports
 from gputui.analysis.compare.model import Pairing
+from gputui.analysis.compare.reports import Chosen, compare_reports
 from gputui.cli import main
 from gputui.errors import GputuiError
 from gputui.formats import open_report

@@ -622,3 +622,10 @@ def test_full_issue_slots_have_their_own_advice() -> None:
     assert "another unit" not in " ".join(text.actions["cuda"])
     assert "16 bytes with one instruction" in text.actions["cuda"][0]
     assert "stove" not in text.analogy
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_texts_are_those_of_the_whole_file(language: str) -> None:
+    """They are read table by table; a line that only looks like the start of one would cut a text in two."""
+    with (PACKAGE / "data" / "wording" / f"{language}.toml").open("rb") as file:
+        assert wording(language)._table == tomllib.load(file)

@@ -55,7 +55,7 @@ def compare(
     ``base_kernel`` and ``new_kernel`` on one, ``nvtx`` in the paths ``outer/inner`` of NVTX ranges. ``same_work`` says
     that both do the same work where the reports do not tell. Raises ``GputuiError`` where nothing can be compared.
     """
-    from gputui.analysis.compare import Chosen, compare_reports
+    from gputui.analysis.compare.reports import Chosen, compare_reports
 
     base_pattern, new_pattern, path = (
         re.compile(one) if one else None for one in (base_kernel or kernel, new_kernel or kernel, nvtx)

@@ -147,10 +147,8 @@ def explain(
     ascii: AsciiOption = False,
 ) -> None:
     """Say why a program or its kernels are slow and what to change next; several ranks of one job as one timeline."""
-    # What is needed next loads while the reader's process works on the file.
-    words = _words(lang)
-    _warm_up(words, "gputui.render.text" if format is ExplainFormat.text else "")
-    _explain_all(paths, _choice(kernel, nvtx), format, level, words, ascii=ascii)
+    _warm_up("gputui.render.text" if format is ExplainFormat.text else "")
+    _explain_all(paths, _choice(kernel, nvtx), format, level, _words(lang), ascii=ascii)
 
 
 @app.command()
@@ -186,11 +184,10 @@ def compare(
     as those of gputui run. A folder of runs alone is told as a history, then its first run against its last. With
     --base-kernel and --new-kernel, BASE alone is enough.
     """
-    words = _words(lang)
-    _warm_up(words, "gputui.render.compare_text" if format is CompareFormat.text else "")
+    _warm_up("gputui.render.compare_text" if format is CompareFormat.text else "")
     from gputui import cli_compare
-    from gputui.analysis.compare import Chosen
     from gputui.analysis.compare.condition import Condition
+    from gputui.analysis.compare.reports import Chosen
     from gputui.terminal import can_draw, wants_ascii
 
     both = _pattern("--kernel", kernel)
@@ -201,6 +198,7 @@ def compare(
         tuple(cli_compare.pair(one, _pattern) for one in pair or ()),
     )
     condition = None if fail_if is None else Condition.parse(fail_if)
+    words = _words(lang)
     reader: ReaderLevel | None = level.value if level else None
     asked = cli_compare.asked(base, new, chosen)
     if open_ and (chosen != Chosen() or condition or same_work or format is not CompareFormat.text):
@@ -509,20 +507,24 @@ def _exported_operations(report: Report, choice: _Choice, format: ExportFormat) 
     return int(chosen.sum()), (csv_parts if format is ExportFormat.csv else json_parts)(facts, chosen)
 
 
-def _warm_up(words: Wording, printer: str) -> None:
-    """Load what is needed to explain, the texts, and what prints them, meanwhile."""
+def _warm_up(printer: str) -> None:
+    """Load what explains, and what prints text, while a process of its own reads the file."""
     from importlib import import_module
+
+    # First, for it starts that process.
+    import gputui.formats.together  # noqa: F401
 
     def load() -> None:
         from gputui.analysis.engine import needed_names
 
         needed_names()
-        words.read()
         if printer:
             import rich.console  # noqa: F401
 
             import_module(printer)
 
+    # Python's 5 ms a turn would keep the file's reader from being started, and its answers waiting.
+    sys.setswitchinterval(0.0005)
     Thread(target=load, daemon=True).start()
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, NamedTuple
 
-from gputui.analysis.compare import Chosen, compare_reports
+from gputui.analysis.compare.reports import Chosen, compare_reports
 from gputui.analysis.engine import diagnose_all
 from gputui.errors import GputuiError
 from gputui.formats.together import open_all

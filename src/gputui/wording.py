@@ -12,11 +12,11 @@ import string
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
-from importlib import resources
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from gputui import units
+from gputui.data import text_of
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -75,21 +75,53 @@ def _variant(row: Mapping[str, Any], variant: str, prefix: str = "") -> str | No
     return next((key for one in variant.split("+") if one and (key := f"{prefix}{one}") in row), None)
 
 
+_TABLE = re.compile(r"^(?=\[)", re.MULTILINE)
+"""Where a table of a file of texts begins: nothing else in them stands at the start of a line with a bracket."""
+
+
+class _Tables(Mapping[str, Any]):
+    """The tables of a TOML file whose names go on from ``path``, each parsed once it is asked for.
+
+    All of them take Python's own parser 70 ms, and a report needs few. Those without keys of their own are divided
+    again: a finding's texts are read, not those of all findings.
+    """
+
+    def __init__(self, parts: Iterable[str], path: tuple[str, ...] = ()) -> None:
+        self._path = path
+        self._parts: dict[str, list[str]] = {}
+        for part in parts:
+            name = part[1 : part.index("]")].split(".")[len(path)]
+            self._parts.setdefault(name, []).append(part)
+        self._read: dict[str, Any] = {}
+
+    def __getitem__(self, key: str) -> Any:
+        if key not in self._read:
+            parts = self._parts[key]
+            path = (*self._path, key)
+            start = f"[{'.'.join(path)}."
+            if not self._path and all(part.startswith(start) for part in parts):
+                self._read[key] = _Tables(parts, path)
+            else:
+                table: Any = tomllib.loads("".join(parts))
+                for name in path:
+                    table = table[name]
+                self._read[key] = table
+        return self._read[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parts)
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+
 class Wording:
-    """One language's texts, read when the first of them is asked for."""
+    """One language's texts."""
 
     def __init__(self, language: str) -> None:
         self.language = language
-
-    @cached_property
-    def _table(self) -> Mapping[str, Any]:
-        path = resources.files("gputui.data").joinpath("wording").joinpath(f"{self.language}.toml")
-        table: Mapping[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-        return table
-
-    def read(self) -> None:
-        """Read the texts now."""
-        self._node("ui")
+        text = text_of(f"wording/{language}.toml")
+        self._table: Mapping[str, Any] = _Tables(_TABLE.split(text)[1:])
 
     def text(self, path: str, /, **params: Any) -> str:
         """The text at a dotted path, filled. Raises ``KeyError`` for a path or parameter that does not exist."""

@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 import gputui
-from gputui.analysis.compare import compare, counters_side
+from gputui.analysis.compare.answers import compare
 from gputui.analysis.compare.model import Comparison, Group, Pairing, Side
+from gputui.analysis.compare.sides import counters_side
 from gputui.analysis.compare.why import why
 from gputui.analysis.engine import Diagnosis, diagnose_all
 from gputui.errors import GputuiError

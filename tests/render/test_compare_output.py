@@ -13,8 +13,9 @@ from render_builder import HOSTILE, MEMORY_BOUND, hostile_report, make_report
 from rich.console import Console
 
 import gputui
-from gputui.analysis.compare import compare, counters_side
+from gputui.analysis.compare.answers import compare
 from gputui.analysis.compare.model import Comparison, Side
+from gputui.analysis.compare.sides import counters_side
 from gputui.analysis.engine import diagnose_all
 from gputui.model.report import Report
 from gputui.paint.grid import width_of

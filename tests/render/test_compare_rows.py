@@ -13,7 +13,7 @@ import pytest
 from render_builder import make_report
 
 import gputui
-from gputui.analysis.compare import compare, counters_side
+from gputui.analysis.compare.answers import compare
 from gputui.analysis.compare.model import (
     Caution,
     Change,
@@ -26,6 +26,7 @@ from gputui.analysis.compare.model import (
     TimeChange,
     Wall,
 )
+from gputui.analysis.compare.sides import counters_side
 from gputui.analysis.compare.why import why
 from gputui.analysis.engine import diagnose_all
 from gputui.analysis.finding import Level, Verdict, VerdictId

@@ -119,3 +119,13 @@ async def test_palette_runs_what_the_table_says(start: Start) -> None:
             await pilot.press("enter")
             await pilot.pause(0.2)
         assert app.main.tab == "roofline"
+
+
+async def test_all_is_drawn_again_under_a_dialog_too(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = []
+    monkeypatch.setattr(GputuiApp, "action_redraw", lambda app: drawn.append(type(app.screen)))
+    async with start(make_report()) as (_, pilot):
+        await pilot.press("ctrl+l", "question_mark")
+        await pilot.pause()
+        await pilot.press("ctrl+l")
+        assert drawn == [MainScreen, HelpScreen]

@@ -132,14 +132,36 @@ def test_only_what_changes_is_sent() -> None:
     assert sent == "\x1b[3;9H\x1b[1;38;2;1;2;3;48;2;4;5;6m13\x1b[m"
 
 
+def test_what_lies_between_two_changes_is_sent_again_where_that_is_shorter() -> None:
+    plain, other = Style.parse("#010203 on #040506"), Style.parse("#070809 on #040506")
+
+    def second(*segments: Segment) -> str:
+        cells = Cells()
+        cells.sequence(line_of(Segment("to be or not", plain)), console())
+        return cells.sequence(line_of(*segments), console())
+
+    # A space looks the same in both colours; the letters do not, and far away it takes more bytes than a move.
+    colours = "\x1b[38;2;7;8;9;48;2;4;5;6m"
+    assert second(Segment("to my", other), Segment(" or not", plain)) == f"\x1b[3;4H{colours}to my\x1b[m"
+    changed = second(Segment("t", other), Segment("o be o", plain), Segment("r", other), Segment(" not", plain))
+    assert changed == f"\x1b[3;4H{colours}t\x1b[11Gr\x1b[m"
+    assert second(Segment("x", plain), Segment("o be ", plain), Segment("x", plain)).count("o be x") == 1
+
+
+def test_an_attribute_is_ended_alone() -> None:
+    bold, dim = Style.parse("bold dim red on blue"), Style.parse("dim red on blue")
+    sent = Cells().sequence(line_of(Segment("a", bold), Segment("b", dim), Segment("c", Style())), console())
+    assert sent == "\x1b[3;4H\x1b[1;2;31;44ma\x1b[22;2mb\x1b[mc"
+
+
 def test_all_is_sent_again_where_it_is_not_known_what_the_terminal_shows() -> None:
     cells, update = Cells(), line_of(Segment("gputui"))
     assert cells.sequence(update, console()) == "\x1b[3;4Hgputui"
     cells.forget()
-    assert cells.sequence(update, console()) == "\x1b[3;4Hgputui"
+    assert cells.sequence(update, console()) == "\x1b[2J\x1b[3;4Hgputui"
     inline = InlineUpdate([Strip([Segment("other")])])
     assert cells.sequence(inline, console()) == inline.render_segments(console())
-    assert cells.sequence(update, console()) == "\x1b[3;4Hgputui"
+    assert cells.sequence(update, console()) == "\x1b[2J\x1b[3;4Hgputui"
 
 
 def test_characters_that_terminals_measure_otherwise_do_not_move_the_rest() -> None:

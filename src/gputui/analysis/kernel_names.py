@@ -9,7 +9,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib import resources
+
+from gputui.data import text_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,7 +315,7 @@ def _compiled(table: tuple[tuple[str, str], ...]) -> tuple[tuple[str, re.Pattern
 
 @cache
 def _patterns() -> tuple[tuple[re.Pattern[str], str, str], ...]:
-    text = resources.files("gputui.data").joinpath("kernel_patterns.tsv").read_text(encoding="utf-8")
+    text = text_of("kernel_patterns.tsv")
     rows = [line.split("\t") for line in text.splitlines()[1:] if line]
     return tuple((re.compile(row[1]), row[2], row[3]) for row in rows)
 

@@ -7,7 +7,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
+
+from gputui.data import text_of
 
 _TERA_COLUMNS: Mapping[str, str] = {
     "fp64": "fp64_tflops",
@@ -44,7 +45,7 @@ def specs_of(device_name: str) -> Specs | None:
 
 @cache
 def _rows() -> tuple[tuple[re.Pattern[str], Specs], ...]:
-    text = resources.files("gputui.data").joinpath("gpu_specs.csv").read_text(encoding="utf-8")
+    text = text_of("gpu_specs.csv")
     return tuple((re.compile(row["name_regex"]), _specs(row)) for row in csv.DictReader(text.splitlines()))
 
 

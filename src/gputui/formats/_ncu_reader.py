@@ -79,7 +79,10 @@ def _value(metric: Any) -> float | str | None:
 
 def _metric(action: Any, name: str) -> Any:
     """The metric of this name; none where the name holds bytes that the reader cannot pass on."""
-    return _text(lambda: action.metric_by_name(name), None)
+    try:
+        return action.metric_by_name(name)
+    except (TypeError, UnicodeError):
+        return None
 
 
 def _instances(metric: Any) -> dict[str, float] | None:

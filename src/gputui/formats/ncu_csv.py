@@ -20,7 +20,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -222,7 +221,7 @@ def _table() -> tuple[dict[tuple[str, str], str], dict[str, str | None], dict[st
     exact: dict[tuple[str, str], str] = {}
     by_label: dict[str, str | None] = {}
     ids: dict[str, str] = {}
-    lines = resources.files("gputui.formats").joinpath("details_names.tsv").read_text(encoding="utf-8").splitlines()
+    lines = Path(__file__).with_name("details_names.tsv").read_text(encoding="utf-8").splitlines()
     for line in lines[1:]:
         id, section, label, name = line.split("\t")
         exact[section, label] = name

@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib import resources
 
+from gputui.data import text_of
 from gputui.model.metrics import concept_of_metric
 
 if sys.version_info >= (3, 11):
@@ -35,7 +35,7 @@ def describe(metric_name: str, lang: str = "en") -> str:
 
 @cache
 def _tables() -> Mapping[str, _Words]:
-    text = resources.files("gputui.data").joinpath("metric_words.toml").read_text(encoding="utf-8")
+    text = text_of("metric_words.toml")
     tables: Mapping[str, _Words] = tomllib.loads(text)
     return tables
 

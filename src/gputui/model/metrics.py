@@ -14,7 +14,8 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import resources
+
+from gputui.data import text_of
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -132,7 +133,7 @@ def _evaluate(node: ast.expr, values: Mapping[str, float]) -> float:
 @cache
 def dictionary() -> Mapping[str, Concept]:
     """Every concept by its id."""
-    text = resources.files("gputui.data").joinpath("metrics.toml").read_text(encoding="utf-8")
+    text = text_of("metrics.toml")
     return {
         id: Concept(
             id=id,

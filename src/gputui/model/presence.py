@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from importlib import resources
 
+from gputui.data import text_of
 from gputui.model.device import Device
 from gputui.model.metrics import dictionary
 
@@ -30,6 +30,6 @@ def _can_tell(id: str, capability: str, open_ids: frozenset[str]) -> bool:
 @cache
 def _absent() -> Mapping[str, frozenset[str]]:
     """The compute capabilities that lack a counter, by its base name."""
-    text = resources.files("gputui.data").joinpath("absent_metrics.tsv").read_text(encoding="utf-8")
+    text = text_of("absent_metrics.tsv")
     rows = (line.split("\t") for line in text.splitlines()[1:])
     return {name: frozenset(capabilities.split()) for name, capabilities in rows}

@@ -8,9 +8,9 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any, Literal
 
+from gputui.data import text_of
 from gputui.terminal import safe
 
 if sys.version_info >= (3, 11):
@@ -74,7 +74,7 @@ class Known:
 @cache
 def known() -> tuple[Known, ...]:
     """All rows, in the order in which they are tried."""
-    text = resources.files("gputui.data").joinpath("known_errors.toml").read_text(encoding="utf-8")
+    text = text_of("known_errors.toml")
     return tuple(
         Known(
             id,

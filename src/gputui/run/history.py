@@ -34,7 +34,7 @@ def history_of(folder: Path, progress: FileProgress | None = None) -> History:
 
 
 def _read(run: RunSummary, progress: FileProgress | None) -> HistoryRun:
-    from gputui.analysis.compare import counters_side
+    from gputui.analysis.compare.sides import counters_side
     from gputui.analysis.engine import diagnose_all
 
     problems = [run.problem] if run.problem else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gputui.run.launchers import launch_of
@@ -204,7 +204,7 @@ def files_needed(request: Request) -> Mapping[str, bytes]:
     if not request.pytorch_ranges:
         return {}
     name = "sitecustomize.py"
-    return {name: resources.files("gputui.run").joinpath("inject").joinpath(name).read_bytes()}
+    return {name: (Path(__file__).parent / "inject" / name).read_bytes()}
 
 
 def _env(request: Request, tools: Tools) -> Mapping[str, str]:

@@ -22,7 +22,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from importlib import resources
 from pathlib import Path
 from typing import IO, Annotated, Any, TypedDict
 
@@ -657,7 +656,7 @@ else:
 
 
 def _source(name: str) -> str:
-    return resources.files("gputui.run").joinpath(f"{name}.py").read_text("utf-8")
+    return Path(__file__).with_name(f"{name}.py").read_text("utf-8")
 
 
 def _environment() -> dict[str, str]:

@@ -208,9 +208,9 @@ def footer_key(action: Action, pane: str, *, ascii: bool = False) -> str:
 def bindings(scope: Scope) -> list[BindingType]:
     """The Textual bindings of one scope."""
     return [
-        # Ctrl+Q works in dialogs too, and where a key is text. The editor must be open before the letter behind "edit"
-        # is looked at: any other key is acted on later than the next one is sent to what has the focus.
-        Binding(key, action.call, action.id, show=False, priority=key == "ctrl+q" or action.id == "edit")
+        # Ctrl+Q and Ctrl+L work in dialogs too, and where a key is text. The editor must be open before the letter
+        # behind "edit" is looked at: any other key is acted on later than the next one is sent to what has the focus.
+        Binding(key, action.call, action.id, show=False, priority=key in ("ctrl+q", "ctrl+l") or action.id == "edit")
         for action in ACTIONS
         if action.scope == scope
         for key in action.keys

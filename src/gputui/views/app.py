@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakKeyDictionary
 
-from textual import constants, events, work
+from textual import events, work
 from textual._compositor import CompositorUpdate
 from textual.app import App, SystemCommand
 from textual.markup import escape
@@ -33,6 +33,7 @@ from gputui.render.files import write_whole
 from gputui.views import actions, settings
 from gputui.views.cells import Cells
 from gputui.views.comparing import Compared, Comparing
+from gputui.views.escape import shorten_wait
 from gputui.views.glyphs import glyphs
 from gputui.views.guide import Guide, Proposer
 from gputui.views.library import (
@@ -91,9 +92,6 @@ _THEME_BY_NAME = {theme.name: theme for theme in THEMES}
 _LOG = logging.getLogger("gputui")
 _END_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 _SECONDS_TO_EXIT = 2.0
-_ESCAPE_DELAY_S = 0.04
-"""How long after an escape the rest of a key's sequence may come. A terminal sends it at once and ssh passes it on in
-one packet, so that Textual's 0.1 s only delay the escape itself."""
 _LEAST_SUMMED_BYTES = 20_000_000
 """What is smaller opens in a moment."""
 _KEPT_SOURCES = 32
@@ -774,8 +772,7 @@ def run_guided(
 
 def _run(app: GputuiApp, *, mouse: bool) -> int:
     app.owns_process = True
-    if "ESCDELAY" not in os.environ:
-        constants.ESCAPE_DELAY = _ESCAPE_DELAY_S  # type: ignore[misc]
+    shorten_wait()
     status = app.run(mouse=mouse)
     _tell_kept(app)
     # A crash leaves no value, only Textual's return code.

@@ -18,10 +18,11 @@ from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
 
 _UNKNOWN = "\0"
 """Stands for the text of a cell of which it is not known what the terminal shows."""
-_BRIDGED = 4
-"""So many unchanged cells of one style are sent again rather than passed over, which takes as many bytes."""
 _SHOWN_IN_SPACES = frozenset({"4", "5", "6", "7", "9", "21", "51", "52", "53"})
 """SGR attributes that are seen where there is no character: underlined, blinking, reversed, struck out, framed."""
+
+_ENDS = {"1": "22", "2": "22", "3": "23", "4": "24", "7": "27", "9": "29"}
+"""SGR parameters that end an attribute alone; what ends the rarer ones is not told alike by all terminals."""
 
 
 class Cells:
@@ -32,10 +33,12 @@ class Cells:
 
     def __init__(self) -> None:
         self._lines: dict[int, tuple[list[str], list[str]]] = {}
+        self._is_forgotten = False
 
     def forget(self) -> None:
         """The terminal may show anything: the next frame is sent whole."""
         self._lines.clear()
+        self._is_forgotten = True
 
     def changes(self, update: CompositorUpdate) -> CompositorUpdate:
         """The update that sends only what changes."""
@@ -46,11 +49,17 @@ class Cells:
         if not isinstance(update, (LayoutUpdate, ChopsUpdate)):
             self.forget()
             return update.render_segments(console)
+        clear = ""
+        if self._is_forgotten and isinstance(update, LayoutUpdate):
+            # Of a wide character that a resize cut in two, tmux leaves a hole in what is written over it.
+            clear = "\x1b[2J"
+            self._lines.clear()
+            self._is_forgotten = False
         pen = _Pen()
         color_system = console._color_system or ColorSystem.TRUECOLOR
         for x, y, segments in _pieces(update):
             self._write(pen, x, y, *_cells(segments, color_system))
-        return pen.lifted()
+        return clear + pen.lifted()
 
     def _write(self, pen: _Pen, start: int, y: int, texts: list[str], styles: list[str]) -> None:
         shown, shown_styles = self._lines.setdefault(y, ([], []))
@@ -72,12 +81,16 @@ class Cells:
             end += 1
         shown[start:end], shown_styles[start:end] = texts, styles
         changed = [
-            at for at, (a, b, c, d) in enumerate(zip(texts, old, styles, old_styles, strict=True)) if a != b or c != d
+            at
+            for at, (a, b, c, d) in enumerate(zip(texts, old, styles, old_styles, strict=True), start)
+            if a != b or c != d
         ]
-        for first, last in _runs(changed, styles):
-            while first and not texts[first]:
+        for first, end in _runs(changed):
+            while first > start and not shown[first]:
                 first -= 1
-            pen.write(start + first, y, texts[first : last + 1], styles[first : last + 1])
+            while end < len(shown) and not shown[end]:
+                end += 1
+            pen.write(y, first, end, shown, shown_styles)
 
 
 class _Changes(CompositorUpdate):
@@ -97,25 +110,39 @@ class _Pen:
         self._x = self._y = -1
         self._style = ""
 
-    def write(self, x: int, y: int, texts: list[str], styles: list[str]) -> None:
+    def write(self, y: int, first: int, end: int, texts: list[str], styles: list[str]) -> None:
+        """Write the cells of a line from the first to the end."""
         if y != self._y:
-            self._sent.append(f"\x1b[{y + 1};{x + 1}H")
-        elif x != self._x:
-            self._sent.append(f"\x1b[{x + 1}G")
+            self._sent.append(f"\x1b[{y + 1};{first + 1}H")
+        elif first != self._x:
+            move = f"\x1b[{first + 1}G"
+            between = self._bridge(first, texts, styles) if 0 <= self._x < first <= self._x + len(move) else ""
+            self._sent.append(between or move)
         self._y = y
-        place = x
-        for text, style in zip(texts, styles, strict=True):
+        place = first
+        for x in range(first, end):
+            text, style = texts[x], styles[x]
             if text:
                 if place < 0:
                     self._sent.append(f"\x1b[{x + 1}G")
-                if text != " " or _of_space(self._style) != style:
+                if not self._fits(text, style):
                     self._sent.append(_change(self._style, style))
                     self._style = style
                 self._sent.append(text)
                 # Terminals disagree on how far several code points together move the cursor.
                 place = -1 if len(text) > 1 else x
-            x += 1
-        self._x = -1 if place < 0 else x
+        self._x = -1 if place < 0 else end
+
+    def _bridge(self, end: int, texts: list[str], styles: list[str]) -> str:
+        """The unchanged cells on the way, where they can be sent again as they are: mostly a space between words, which
+        takes fewer bytes than to pass it over."""
+        way = range(self._x, end)
+        plain = all(texts[x].isascii() and texts[x] != _UNKNOWN and self._fits(texts[x], styles[x]) for x in way)
+        return "".join(texts[self._x : end]) if plain else ""
+
+    def _fits(self, text: str, style: str) -> bool:
+        """Whether the style is the one that is set, or the text a space that looks the same in that."""
+        return style == (_of_space(self._style) if text == " " else self._style)
 
     def lifted(self) -> str:
         """All that was written, with the style as it was before."""
@@ -174,16 +201,15 @@ def _characters(text: str) -> list[str]:
     return found if sum(map(cell_len, found)) == len(found) == width else [text, *[""] * (width - 1)]
 
 
-def _runs(changed: list[int], styles: list[str]) -> Iterator[tuple[int, int]]:
-    """First and last cell of what is written at one go."""
+def _runs(changed: list[int]) -> Iterator[tuple[int, int]]:
+    """First cell and end of what stands side by side."""
     first = last = changed[0]
     for at in changed[1:]:
-        gap = styles[last : at + 1]
-        if at - last > 1 and (at - last > _BRIDGED or gap.count(gap[0]) != len(gap)):
-            yield first, last
+        if at - last > 1:
+            yield first, last + 1
             first = at
         last = at
-    yield first, last
+    yield first, last + 1
 
 
 @lru_cache(4096)
@@ -210,9 +236,12 @@ def _change(before: str, after: str) -> str:
     attributes, foreground, background = _parts(after)
     old, old_foreground, old_background = _parts(before)
     whole = f"\x1b[0;{after}m"
-    if not set(old) <= set(attributes):
+    gone = set(old) - set(attributes)
+    if not gone <= _ENDS.keys():
         return whole
-    parts = [one for one in attributes if one not in old]
+    ends = {_ENDS[one] for one in gone}
+    # 22 ends bold and dim, of which one may go on.
+    parts = [*sorted(ends), *(one for one in attributes if one not in old or _ENDS.get(one) in ends)]
     if foreground != old_foreground:
         parts.append(foreground or "39")
     if background != old_background:

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 import gputui
-from gputui.analysis.compare import compare, counters_side
 from gputui.analysis.compare.amounts import amounts
+from gputui.analysis.compare.answers import compare
 from gputui.analysis.compare.model import Comparison, KernelKey, Pairing, Side
+from gputui.analysis.compare.sides import counters_side
 from gputui.analysis.engine import Diagnosis, diagnose_all
 from gputui.model.device import Device
 from gputui.model.kernel import Kernel

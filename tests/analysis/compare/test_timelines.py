@@ -14,8 +14,9 @@ import pytest
 
 import gputui
 from built_timeline import Built
-from gputui.analysis.compare import compare, timeline_side
+from gputui.analysis.compare.answers import compare
 from gputui.analysis.compare.model import Comparison, Side
+from gputui.analysis.compare.timelines import timeline_side
 from gputui.errors import GputuiError
 from gputui.model.report import NoMetrics, Notice, Report
 from gputui.model.timeline import LaunchShape, Stream

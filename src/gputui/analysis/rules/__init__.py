@@ -55,10 +55,12 @@ class Rule:
 
     def missing(self, facts: Facts) -> tuple[str, ...]:
         """The needs that this kernel's report lacks; of alternatives, the first that its GPU can tell."""
-        lacking = (need.split("|") for need in self.needs if all(facts.number(one) is None for one in need.split("|")))
-        return tuple(
-            next((concept for concept in options if can_tell(concept, facts.device)), options[0]) for options in lacking
-        )
+        missing: list[str] = []
+        for need in self.needs:
+            options = need.split("|")
+            if not any(facts.number(one) is not None for one in options):
+                missing.append(next((one for one in options if can_tell(one, facts.device)), options[0]))
+        return tuple(missing)
 
     @property
     def concepts(self) -> tuple[str, ...]:
