@@ -272,8 +272,7 @@ def measure_moves(peers: Mapping[str, str], columns: int = 120, lines: int = 40)
 
 def rows(figures: KeyFigures) -> list[tuple[str, str]]:
     """What was measured, and the figure."""
-    first = (figures.first_byte_median_s, figures.first_byte_95th_s, figures.first_byte_worst_s)
-    last = (figures.last_byte_median_s, figures.last_byte_95th_s, figures.last_byte_worst_s)
+    first, last = times(figures)
     return [
         ("keys (of these change nothing, and send nothing)", f"{figures.keys} ({figures.silent_keys})"),
         ("bytes a key: median", f"{figures.bytes_median:,.0f}"),
@@ -283,13 +282,23 @@ def rows(figures: KeyFigures) -> list[tuple[str, str]]:
         ("bytes of all keys", f"{figures.key_bytes:,}"),
         ("bytes until the first frame is complete", f"{figures.first_frame_bytes:,}"),
         ("bytes in 10 s of idling", f"{figures.idle_bytes:,}"),
-        ("key to its first byte: median, 95th percentile, worst", in_ms(first)),
+        first,
         (
             f"keys with the first byte after more than {LATE_S * 1e3:.0f} ms",
             ", ".join(f"{count} × {key}" for key, count in Counter(figures.late_keys).items()) or "none",
         ),
-        ("key to its last byte: median, 95th percentile, worst", in_ms(last)),
+        last,
     ]
+
+
+def times(figures: KeyFigures) -> tuple[tuple[str, str], tuple[str, str]]:
+    """The rows of the time to the first and to the last byte."""
+    first = (figures.first_byte_median_s, figures.first_byte_95th_s, figures.first_byte_worst_s)
+    last = (figures.last_byte_median_s, figures.last_byte_95th_s, figures.last_byte_worst_s)
+    return (
+        ("key to its first byte: median, 95th percentile, worst", in_ms(first)),
+        ("key to its last byte: median, 95th percentile, worst", in_ms(last)),
+    )
 
 
 def in_ms(seconds: Sequence[float]) -> str:

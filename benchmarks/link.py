@@ -23,7 +23,7 @@ from pathlib import Path
 from types import TracebackType
 
 sys.path.insert(0, str(Path(__file__).parent))
-from keys import OPEN, SAMPLES, KeyFigures, Script, in_ms, key_figures, session
+from keys import OPEN, SAMPLES, KeyFigures, Script, key_figures, session, times
 
 DELAY_S = 0.025
 """One way."""
@@ -215,17 +215,11 @@ def measure(columns: int = 120, lines: int = 40) -> dict[str, LinkFigures]:
 def rows(figures: LinkFigures) -> list[tuple[str, str]]:
     """What was measured, and the figure."""
     keys = figures.keys
-    first = (keys.first_byte_median_s, keys.first_byte_95th_s, keys.first_byte_worst_s)
-    last = (keys.last_byte_median_s, keys.last_byte_95th_s, keys.last_byte_worst_s)
     return [
         ("logging in", f"{figures.login_s:.2f} s"),
         ("from the start of ssh to the first frame with the diagnosis", f"{keys.first_frame_s:.2f} s"),
         ("keys (of these change nothing)", f"{keys.keys} ({keys.silent_keys})"),
-        (
-            "key to its first byte: median, 95th percentile, worst",
-            in_ms(first),
-        ),
-        ("key to its last byte: median, 95th percentile, worst", in_ms(last)),
+        *times(keys),
         ("bytes of all keys, as the terminal gets them", f"{keys.key_bytes:,}"),
         ("bytes a second while an answer is waited for", f"{keys.key_bytes / keys.waited_s:,.0f}"),
     ]

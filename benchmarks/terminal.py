@@ -1,7 +1,7 @@
 """A terminal to measure in: runs a program on a pty, and counts and times what it sends.
 
 It answers as xterm does, with synchronized output, which most terminals now have. It sends no kitty key codes, as
-neither xterm nor tmux do: Textual then waits 0.1 s behind an escape, which may be the first byte of another key.
+neither xterm nor tmux do: a program then waits behind an escape, which may be the first byte of another key.
 """
 
 from __future__ import annotations

@@ -25,6 +25,19 @@ def read_for(terminal: int, seconds: float) -> bytes:
     return found
 
 
+def read_until_idle(terminal: int, child: int) -> bytes:
+    """What arrives until nothing does for a quarter of a second in which the program neither ran nor waited for a
+    processor, however busy the machine is."""
+    found, used = b"", -1
+    while True:
+        more, before = read_for(terminal, 0.25), used
+        found += more
+        tasks = [task.read_text().rpartition(")")[2].split() for task in Path(f"/proc/{child}/task").glob("*/stat")]
+        used = sum(int(task[11]) + int(task[12]) for task in tasks)
+        if not more and used == before and all(task[0] == "S" for task in tasks):
+            return found
+
+
 def start(program: str, state: Path, shown: str = "copy_a") -> tuple[int, int]:
     """The program's process and its terminal, 120×40, once it has drawn this."""
     child, terminal = pty.fork()

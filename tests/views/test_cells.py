@@ -19,7 +19,7 @@ from textual.strip import Strip
 
 from gputui.views.cells import Cells
 
-from .ptys import read_for, start
+from .ptys import read_until_idle, start
 
 COLUMNS, LINES = 40, 6
 ESCAPE, REDRAW = b"\x1b", b"\x0c"
@@ -188,15 +188,13 @@ def test_the_application_leaves_the_screen_as_if_all_had_been_sent(language: str
 
     def feed(keys: bytes) -> int:
         os.write(terminal, keys)
-        found = b""
-        while more := read_for(terminal, 0.25):
-            found += more
+        found = read_until_idle(terminal, child)
         # pyte knows no kitty keys and no synchronized output.
         stream.feed(re.sub(rb"\x1b\[[<=>?][0-9;]*[a-zA-Z]", b"", found))
         return len(found)
 
     try:
-        read_for(terminal, 1.5)
+        read_until_idle(terminal, child)
         feed(REDRAW)
         keys = [b"jj", b"j", b"2", b"4G", b"1", b"?", ESCAPE, b"/gemm\r", b"m", b"jc"]
         for pressed in keys:
