@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import statistics
 import subprocess
 import time
@@ -13,10 +14,18 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Cost:
-    """What a command took: wall seconds, and the bytes of the largest process among it and those it waited for."""
+    """What a command took: wall seconds, and the bytes of the largest process among it and those it waited for.
+
+    Linux counts for a process what the one that started it held: where that is all, ``peak`` is only a bound.
+    """
 
     seconds: float
     peak: float
+    is_bound: bool
+
+    @property
+    def memory(self) -> str:
+        return f"{'≤ ' if self.is_bound else ''}{self.peak / 1e6:.0f} MB"
 
 
 @dataclass(frozen=True)
@@ -50,7 +59,8 @@ def cost(commands: Sequence[Sequence[str]], env: dict[str, str] | None = None) -
         if process.returncode:
             raise SystemExit(f"{' '.join(command)} ended with status {process.returncode}")
         peak = max(peak, usage.ru_maxrss * 1024)
-    return Cost(time.perf_counter() - begin, peak)
+    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return Cost(time.perf_counter() - begin, peak, peak <= own)
 
 
 def in_turns(ours: Callable[[], float], theirs: Callable[[], float], turns: int) -> Pair:

@@ -181,11 +181,11 @@ def explain_table(reports: Sequence[Counters], ncu: str, folder: Path) -> tuple[
             ]
             pair = in_turns(lambda: cost(ours).seconds, lambda: cost(theirs).seconds, TURNS)  # noqa: B023
             pairs[words, page] = pair
-            peaks = cost(ours).peak / 1e6, cost(theirs).peak / 1e6
+            memory = cost(ours).memory, cost(theirs).memory
             name = f"`ncu --page {page}`" if page == "details" else "`ncu --page raw --csv`"
             rows.append((
                 words, f"{pair.ours:.2f} s", f"{name}: {pair.theirs:.2f} s", ratio(pair),
-                f"{peaks[0]:.0f} MB", f"{peaks[1]:.0f} MB",
+                *memory,
             ))  # fmt: skip
     first, hundred = pairs[one.words, "details"], pairs[most.words, "details"]
     further = most.kernels - one.kernels
@@ -240,7 +240,7 @@ def sums_table(counts: Sequence[int], found: dict[str, peers.Peer], folder: Path
             slow = name == "nsys-ai"
             for what, commands in (("sums of the kernels", ours), *([] if slow else [("`gputui explain`", explain)])):
                 pair = in_turns(lambda: cost(commands).seconds, lambda: cost(theirs).seconds, 1 if slow else turns)  # noqa: B023
-                memory = f"{cost(commands).peak / 1e6:.0f} MB", f"{cost(theirs).peak / 1e6:.0f} MB"
+                memory = cost(commands).memory, cost(theirs).memory
                 rows.append(
                     (f"{count:,}: {what}", f"{pair.ours:.2f} s", f"{words}: {pair.theirs:.2f} s", ratio(pair), *memory)
                 )
